@@ -1,0 +1,85 @@
+//! A pageblock: 512 frames, one cache line of free bits and one line of what is derived from them.
+
+use core::fmt;
+
+use crate::{MigrateType, PAGEBLOCK_FRAMES};
+
+/// Words in a pageblock's free map.
+pub const BLOCK_WORDS: usize = PAGEBLOCK_FRAMES as usize / 64;
+/// No block: the end of a list of pageblocks.
+pub const NO_BLOCK: u32 = u32::MAX;
+
+/// One pageblock's free state, under its zone's lock.
+///
+/// # Invariants
+/// 1. A bit of `map` is set if and only if that frame is free in the zone (not on a per-CPU list, not taken out).
+/// 2. `free` is the number of set bits.
+/// 3. Byte `w` of `presence` has bit `o` set if the 64 frames of word `w` decompose into at least one maximal free block of
+///    order `o`, for orders 0 to 6. A bit below the highest may be left over (a hint to be corrected by the next
+///    allocation that follows it); the highest bit is always exact.
+/// 4. `linked` names the free list that `prev` and `next` link the block into, if any.
+#[derive(Clone)]
+#[repr(C, align(128))]
+pub struct Pageblock {
+    /// One bit a frame, set while the frame is free.
+    pub map: [u64; BLOCK_WORDS],
+    /// For each word of the map the orders of its maximal free blocks (see invariant 3).
+    pub presence: [u8; BLOCK_WORDS],
+    /// Next block on the same free list, or [`NO_BLOCK`].
+    pub next: u32,
+    /// Previous block on the same free list, or [`NO_BLOCK`].
+    pub prev: u32,
+    /// Free frames, 0 to 512.
+    pub free: u16,
+    /// Index of the free list that holds the block, or [`Pageblock::UNLINKED`].
+    pub linked: u8,
+    /// What the block is for.
+    pub migrate_type: MigrateType,
+    /// Frames of this block that exist and belong to the allocator, 0 to 512.
+    pub managed: u16,
+    /// What the block was for before it was isolated.
+    pub saved_type: MigrateType,
+    /// For use by the rooms above: deferral, ages.
+    pub spare: [u8; 37],
+}
+
+impl Pageblock {
+    /// Value of `linked` for a block on no free list.
+    pub const UNLINKED: u8 = u8::MAX;
+
+    /// A block with nothing free in it.
+    #[must_use]
+    pub const fn empty(migrate_type: MigrateType) -> Self {
+        Self {
+            map: [0; BLOCK_WORDS],
+            presence: [0; BLOCK_WORDS],
+            next: NO_BLOCK,
+            prev: NO_BLOCK,
+            free: 0,
+            linked: Self::UNLINKED,
+            migrate_type,
+            managed: 0,
+            saved_type: migrate_type,
+            spare: [0; 37],
+        }
+    }
+
+    /// True if all 512 frames are free.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_wholly_free(&self) -> bool {
+        self.free as u64 == PAGEBLOCK_FRAMES
+    }
+}
+
+impl fmt::Debug for Pageblock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pageblock")
+            .field("migrate_type", &self.migrate_type)
+            .field("free", &self.free)
+            .field("linked", &self.linked)
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = assert!(size_of::<Pageblock>() == 128);

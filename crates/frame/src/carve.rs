@@ -1,0 +1,86 @@
+//! Turning raw bytes into typed, zeroed metadata: the one place where memory gets a type.
+
+use core::mem::MaybeUninit;
+
+use crate::Pageblock;
+#[cfg(not(loom))]
+use crate::{
+    Descriptor,
+    sync::{AtomicU8, AtomicU32},
+};
+
+/// Types for which all bytes zero is a value.
+///
+/// # Safety
+/// The implementor promises that a zeroed byte pattern of its size is a valid value, and that it needs no drop.
+pub unsafe trait Zeroed {}
+
+// SAFETY: an integer of zero bytes is 0.
+unsafe impl Zeroed for u8 {}
+// SAFETY: an integer of zero bytes is 0.
+unsafe impl Zeroed for u32 {}
+// SAFETY: an integer of zero bytes is 0.
+unsafe impl Zeroed for u64 {}
+// SAFETY: outside the model this is an integer in an `UnsafeCell`.
+#[cfg(not(loom))]
+unsafe impl Zeroed for AtomicU8 {}
+// SAFETY: outside the model this is an integer in an `UnsafeCell`.
+#[cfg(not(loom))]
+unsafe impl Zeroed for AtomicU32 {}
+// SAFETY: integers, and migrate types whose number 0 is `Unmovable`.
+unsafe impl Zeroed for Pageblock {}
+// SAFETY: four integers.
+#[cfg(not(loom))]
+unsafe impl Zeroed for Descriptor {}
+
+/// Cuts typed slices off a run of raw bytes, from its start.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use pageblock_frame::Carver;
+/// let mut raw = [MaybeUninit::<u8>::uninit(); 64];
+/// let mut carver = Carver::new(&mut raw);
+/// let words: &mut [u64] = carver.take(4).unwrap();
+/// words[3] = 7;
+/// assert_eq!(words, [0, 0, 0, 7]);
+/// assert!(carver.take::<u64>(5).is_none()); // too little left
+/// assert!(carver.take::<u8>(1).is_some()); // and nothing was lost by asking
+/// ```
+#[derive(Debug)]
+pub struct Carver<'m> {
+    rest: &'m mut [MaybeUninit<u8>],
+}
+
+impl<'m> Carver<'m> {
+    /// Cuts from these bytes.
+    #[must_use]
+    pub const fn new(bytes: &'m mut [MaybeUninit<u8>]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Bytes that are left.
+    #[must_use]
+    pub const fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// A zeroed slice of `count` values, aligned, or `None` (with nothing taken) if the bytes do not suffice.
+    pub fn take<T: Zeroed>(&mut self, count: usize) -> Option<&'m mut [T]> {
+        let bytes = size_of::<T>().checked_mul(count)?;
+        let skip = self.rest.as_ptr().align_offset(align_of::<T>());
+        let needed = skip.checked_add(bytes)?;
+        if needed > self.rest.len() {
+            return None;
+        }
+        let (head, tail) = core::mem::take(&mut self.rest).split_at_mut(needed);
+        self.rest = tail;
+        let start = head[skip..].as_mut_ptr();
+        // SAFETY: 1. `start` is valid for `bytes` bytes and borrowed exclusively for 'm, because `head` is a split of the
+        // exclusive slice. 2. It is aligned for `T`. 3. All bytes are written before the slice is made, and `T: Zeroed` says
+        // that zero bytes are `count` valid values.
+        unsafe {
+            core::ptr::write_bytes(start, 0, bytes);
+            Some(core::slice::from_raw_parts_mut(start.cast::<T>(), count))
+        }
+    }
+}

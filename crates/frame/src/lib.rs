@@ -1,0 +1,53 @@
+//! The page-frame model that the `pageblock` crates share.
+//!
+//! A machine's memory is frames of 4 KiB, numbered ([`Pfn`]); 512 of them are a [`Pageblock`]. What is free is said by
+//! one bit a frame in the pageblock's own cache line, what a frame is to its holder by one byte a frame
+//! ([`StateByte`]), and, only where reclaim, compaction or mlock are used, its list links, flags and references by a
+//! 16-byte [`Descriptor`].
+//!
+//! What else is here because everything above needs it:
+//! * requests: [`Order`], [`MigrateType`], [`Gfp`] and the pure mapping from flags to zone, type and [`AllocFlags`];
+//! * [`sync`]: **every** lock and atomic, real and under the model checker;
+//! * [`Platform`]: the seam that a kernel fills, and [`trace`]: the events it can listen to;
+//! * `region`: from a firmware's memory map to a clean list of frames;
+//! * [`Carver`]: from raw bytes to typed metadata, the only place where memory gets a type.
+//!
+//! # Invariants
+//! A state byte is written only by the frame's owner; a [`Pageblock`] only under its zone's lock. Each is documented
+//! with its legal values beside its type.
+//!
+//! # Lock order
+//! Nothing here takes a lock. The order for those above: per-CPU list (owner only), then zone lock, then nothing; an LRU
+//! lock and a zone lock never nest.
+//!
+//! `unsafe` is confined to this crate and to the seams that its documentation names.
+
+#![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(any(test, loom))]
+extern crate std;
+
+mod addr;
+mod block;
+mod carve;
+mod desc;
+mod gfp;
+mod ids;
+mod migrate;
+mod order;
+mod platform;
+pub mod state;
+pub mod sync;
+pub mod trace;
+
+pub use addr::{MAX_PFN, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
+pub use block::{BLOCK_WORDS, NO_BLOCK, Pageblock};
+pub use carve::{Carver, Zeroed};
+pub use desc::{DescFlags, Descriptor, NO_FRAME};
+pub use gfp::{AllocFlags, Gfp, GfpError};
+pub use ids::{CpuId, NodeId, ZoneKind};
+pub use migrate::MigrateType;
+pub use order::{COSTLY_ORDER, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+pub use platform::{IrqState, Platform};
+pub use state::{FrameState, StateByte, StateTable};

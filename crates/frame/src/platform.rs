@@ -1,0 +1,92 @@
+//! The seam that a kernel fills: what the hardware is.
+
+use core::ptr::NonNull;
+
+use crate::trace::Event;
+use crate::{CpuId, NodeId};
+
+/// What [`Platform::irq_save`] found, for [`Platform::irq_restore`]: opaque to this project.
+pub type IrqState = usize;
+
+/// The machine under the allocator. All functions are static: an implementation is a name, not a value.
+///
+/// Only [`MAX_CPUS`](Platform::MAX_CPUS) and [`phys_to_virt`](Platform::phys_to_virt) have no default; the defaults fit
+/// a kernel with one CPU that calls the allocator with interrupts off.
+///
+/// # Safety
+/// The implementation promises:
+/// 1. [`pin`](Platform::pin) returns the CPU that executes the caller, below `MAX_CPUS`, and the caller stays on that CPU,
+///    not preempted by another task, until the matching [`unpin`](Platform::unpin). Interrupts may come in between.
+/// 2. Between [`irq_save`](Platform::irq_save) and [`irq_restore`](Platform::irq_restore) no interrupt handler that uses
+///    the allocator runs on this CPU.
+/// 3. [`phys_to_virt`](Platform::phys_to_virt) returns a pointer through which the frame at that address can be read and
+///    written for as long as the allocator exists, at the same distance for neighbouring frames.
+///
+/// ```
+/// use core::ptr::NonNull;
+/// use pageblock_frame::{Platform, CpuId};
+/// struct Kernel;
+/// // SAFETY: one CPU, no interrupts; nothing is mapped, and nothing is asked to be.
+/// unsafe impl Platform for Kernel {
+///     const MAX_CPUS: usize = 1;
+///     fn phys_to_virt(_pa: u64) -> NonNull<u8> { NonNull::dangling() }
+/// }
+/// assert_eq!(Kernel::pin(), CpuId::new(0));
+/// ```
+pub unsafe trait Platform: 'static {
+    /// Number of CPUs that can ever be online.
+    const MAX_CPUS: usize;
+
+    /// A pointer to the byte at physical address `pa`; used only for metadata carved out of the memory map and for
+    /// zeroing frames.
+    fn phys_to_virt(pa: u64) -> NonNull<u8>;
+
+    /// Keeps the caller on its CPU, and says which one that is.
+    #[must_use]
+    #[inline(always)]
+    fn pin() -> CpuId {
+        CpuId::new(0)
+    }
+
+    /// Ends what [`pin`](Platform::pin) began.
+    #[inline(always)]
+    fn unpin() {}
+
+    /// Turns interrupts off on this CPU and returns what they were.
+    #[must_use]
+    #[inline(always)]
+    fn irq_save() -> IrqState {
+        0
+    }
+
+    /// Returns interrupts to what [`irq_save`](Platform::irq_save) found.
+    #[inline(always)]
+    fn irq_restore(_state: IrqState) {}
+
+    /// Monotonic time in nanoseconds; 0 where there is no clock.
+    #[must_use]
+    fn now() -> u64 {
+        0
+    }
+
+    /// Makes `cpu` call the allocator's `handle_kick` soon, by an inter-processor interrupt. Without it, a drain request waits for that CPU's next
+    /// operation.
+    fn kick(_cpu: CpuId) {}
+
+    /// Wakes the node's reclaim thread.
+    fn wake_kswapd(_node: NodeId) {}
+
+    /// Wakes the node's compaction thread.
+    fn wake_kcompactd(_node: NodeId) {}
+
+    /// Waits until the node's reclaim makes progress ([`wake_waiters`](Platform::wake_waiters)), at most until
+    /// [`now`](Platform::now) reaches `deadline`. Returning at once is always allowed.
+    fn wait_until(_node: NodeId, _deadline: u64) {}
+
+    /// Wakes whoever is in [`wait_until`](Platform::wait_until) on the node.
+    fn wake_waiters(_node: NodeId) {}
+
+    /// Receives every structured event. Called with no lock held; must not allocate from the allocator that it watches.
+    #[inline(always)]
+    fn trace(_event: &Event) {}
+}

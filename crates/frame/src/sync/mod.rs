@@ -1,0 +1,95 @@
+//! Every lock and every atomic of the project.
+//!
+//! Two bodies with one interface: `real` (`spin`, `core`), and `model` under `cfg(loom)`, where the model checker
+//! explores the interleavings. Other crates may not name `core::sync::atomic` or `spin`; `clippy.toml` sees to it.
+//!
+//! * [`Lock`]: a spin lock. [`Lock::lock_irq`] takes it with interrupts saved through the [`Platform`], which is
+//!   how the zone lock is always taken outside models and single-threaded tests.
+//! * [`Slot`]: a `u32` that is only touched under a lock or by one owner, but lives in shared storage.
+//! * [`Once`]: written once, read for ever.
+//! * Atomics: used with the weakest ordering that is right, each pair justified where it is used.
+//!
+//! Constructors are `const` except under the model checker, whose objects must be made inside a model;
+//! [`const_unless_model!`](crate::const_unless_model) writes both forms.
+//!
+//! ```
+//! use pageblock_frame::sync::Lock;
+//! static COUNT: Lock<u32> = Lock::new(0);
+//! *COUNT.lock() += 1;
+//! assert_eq!(*COUNT.lock(), 1);
+//! ```
+
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+
+use crate::platform::{IrqState, Platform};
+
+#[cfg(loom)]
+mod model;
+#[cfg(not(loom))]
+mod real;
+
+#[cfg(loom)]
+pub use model::*;
+#[cfg(not(loom))]
+pub use real::*;
+
+pub use core::sync::atomic::Ordering;
+
+/// Declares a function `const`, except under the model checker.
+#[macro_export]
+macro_rules! const_unless_model {
+    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$meta])* $vis const fn $($rest)*
+        #[cfg(loom)]
+        $(#[$meta])* $vis fn $($rest)*
+    };
+}
+
+/// Restores the interrupt state when dropped.
+#[derive(Debug)]
+struct IrqRestore<P: Platform> {
+    state: IrqState,
+    platform: PhantomData<P>,
+}
+
+impl<P: Platform> Drop for IrqRestore<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        P::irq_restore(self.state);
+    }
+}
+
+/// A held [`Lock`] with interrupts off: released in that order, lock first.
+#[derive(Debug)]
+pub struct IrqGuard<'a, T, P: Platform> {
+    // Declaration order is drop order: the lock is free before an interrupt can come.
+    guard: LockGuard<'a, T>,
+    _irq: IrqRestore<P>,
+}
+
+impl<T, P: Platform> Deref for IrqGuard<'_, T, P> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T, P: Platform> DerefMut for IrqGuard<'_, T, P> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T> Lock<T> {
+    /// Saves the interrupt state, turns interrupts off, and takes the lock.
+    #[inline(always)]
+    pub fn lock_irq<P: Platform>(&self) -> IrqGuard<'_, T, P> {
+        let irq = IrqRestore { state: P::irq_save(), platform: PhantomData };
+        IrqGuard { guard: self.lock(), _irq: irq }
+    }
+}

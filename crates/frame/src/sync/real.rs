@@ -1,0 +1,260 @@
+//! The real body: `core` atomics and `spin`'s test-and-set lock.
+#![expect(clippy::disallowed_types, reason = "this module is where the project's locks and atomics live")]
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+
+pub use core::sync::atomic::{compiler_fence, fence};
+
+use core::sync::atomic::{self, Ordering};
+
+/// Newtypes, so that clippy can tell these from `core`'s own.
+macro_rules! atomic {
+    ($($name:ident($value:ty) $(, $arithmetic:ident)?;)*) => {$(
+        /// An atomic; the methods are those of `core::sync::atomic`.
+        #[derive(Debug, Default)]
+        #[repr(transparent)]
+        pub struct $name(atomic::$name);
+
+        impl $name {
+            /// An atomic with this value.
+            #[must_use]
+            pub const fn new(value: $value) -> Self {
+                Self(atomic::$name::new(value))
+            }
+
+            /// The value now.
+            #[inline(always)]
+            pub fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+
+            /// Replaces the value.
+            #[inline(always)]
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, order);
+            }
+
+            /// Replaces the value and returns the old one, in one step.
+            #[inline(always)]
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.0.swap(value, order)
+            }
+
+            /// Replaces `current` by `new` if it is there.
+            ///
+            /// # Errors
+            /// The value that was there instead.
+            #[inline(always)]
+            pub fn compare_exchange(
+                &self, current: $value, new: $value, success: Ordering, failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            /// As [`Self::compare_exchange`], but may fail without reason.
+            ///
+            /// # Errors
+            /// The value that was there.
+            #[inline(always)]
+            pub fn compare_exchange_weak(
+                &self, current: $value, new: $value, success: Ordering, failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.0.compare_exchange_weak(current, new, success, failure)
+            }
+
+            /// Bitwise or; returns the old value.
+            #[inline(always)]
+            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_or(value, order)
+            }
+
+            /// Bitwise and; returns the old value.
+            #[inline(always)]
+            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_and(value, order)
+            }
+        }
+        $(atomic!(@$arithmetic $name($value));)?
+    )*};
+    (@arithmetic $name:ident($value:ty)) => {
+        impl $name {
+            /// Adds; returns the old value.
+            #[inline(always)]
+            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_add(value, order)
+            }
+
+            /// Subtracts; returns the old value.
+            #[inline(always)]
+            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_sub(value, order)
+            }
+        }
+    };
+}
+
+atomic! {
+    AtomicBool(bool);
+    AtomicU8(u8), arithmetic;
+    AtomicU16(u16), arithmetic;
+    AtomicU32(u32), arithmetic;
+    AtomicU64(u64), arithmetic;
+    AtomicUsize(usize), arithmetic;
+    AtomicI64(i64), arithmetic;
+}
+
+/// A spin lock around a value.
+///
+/// Test-and-set, not a ticket: with more virtual CPUs than host CPUs a ticket lock stalls on a descheduled next in line.
+pub struct Lock<T>(SpinMutex<T>);
+
+/// A held [`Lock`].
+pub struct LockGuard<'a, T>(SpinMutexGuard<'a, T>);
+
+impl<T> Lock<T> {
+    /// An unlocked lock.
+    pub const fn new(value: T) -> Self {
+        Self(SpinMutex::new(value))
+    }
+
+    /// Waits until the lock is free, and takes it.
+    #[inline(always)]
+    pub fn lock(&self) -> LockGuard<'_, T> {
+        LockGuard(self.0.lock())
+    }
+
+    /// Takes the lock if it is free.
+    #[inline(always)]
+    pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        self.0.try_lock().map(LockGuard)
+    }
+
+    /// The value, without locking: the caller is the only one who can reach it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    /// The value, giving the lock up.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T> fmt::Debug for Lock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for LockGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard").finish_non_exhaustive()
+    }
+}
+
+impl<T> Deref for LockGuard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for LockGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// A `u32` in shared storage that is only touched under a lock or by one owner.
+///
+/// Relaxed loads and stores here; under the model checker an access that no lock orders is reported as a race.
+///
+/// ```
+/// let slot = pageblock_frame::sync::Slot::new(7);
+/// slot.set(8);
+/// assert_eq!(slot.get(), 8);
+/// ```
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Slot(AtomicU32);
+
+impl Slot {
+    /// A slot with this value.
+    #[must_use]
+    pub const fn new(value: u32) -> Self {
+        Self(AtomicU32::new(value))
+    }
+
+    /// The value.
+    #[must_use]
+    #[inline(always)]
+    pub fn get(&self) -> u32 {
+        self.0.load(core::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Replaces the value.
+    #[inline(always)]
+    pub fn set(&self, value: u32) {
+        self.0.store(value, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// A value that is written once and then only read.
+///
+/// ```
+/// static CONFIG: pageblock_frame::sync::Once<u32> = pageblock_frame::sync::Once::new();
+/// assert_eq!(CONFIG.get(), None);
+/// assert_eq!(CONFIG.set(5), Ok(()));
+/// assert_eq!(CONFIG.set(6), Err(6));
+/// assert_eq!(CONFIG.get(), Some(&5));
+/// ```
+pub struct Once<T>(spin::Once<T>);
+
+impl<T> Once<T> {
+    /// Nothing written yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(spin::Once::new())
+    }
+
+    /// The value, if it has been written.
+    #[must_use]
+    #[inline(always)]
+    pub fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// Writes the value.
+    ///
+    /// # Errors
+    /// The value is handed back if one was there already.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.0.call_once(|| value.take().unwrap_or_else(|| unreachable!("call_once runs its closure once")));
+        value.map_or(Ok(()), Err)
+    }
+}
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for Once<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("written", &self.0.is_completed()).finish()
+    }
+}
+
+/// Tells the CPU that it is in a wait loop.
+#[inline(always)]
+pub fn spin_hint() {
+    core::hint::spin_loop();
+}
