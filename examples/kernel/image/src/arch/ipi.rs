@@ -1,0 +1,56 @@
+//! Translation shoot-downs: one CPU at a time asks all others to forget an address, and waits until they have.
+
+use core::sync::atomic::Ordering;
+
+use pageblock_frame::sync::{AtomicU32, AtomicU64, Lock};
+use x86_64::VirtAddr;
+use x86_64::instructions::tlb;
+
+use super::idt::vector;
+use super::{apic, cpu};
+
+/// Held by the CPU that asks.
+static SENDER: Lock<()> = Lock::new(());
+/// The address to forget; written by the sender before the interrupts, read by the receivers.
+static ADDRESS: AtomicU64 = AtomicU64::new(0);
+/// One bit for each CPU that has not answered yet.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
+/// Forgets the translation of `address` here and on every other CPU.
+///
+/// Call it with interrupts on: two CPUs that shoot at the same time answer each other while they wait, which [`serve`]
+/// also does for a caller that has them off.
+pub fn shootdown(address: VirtAddr) {
+    tlb::flush(address);
+    let sender = loop {
+        if let Some(guard) = SENDER.try_lock() {
+            break guard;
+        }
+        serve();
+        core::hint::spin_loop();
+    };
+    let me = cpu::current();
+    let others = || cpu::online().filter(move |cpu| cpu.id() != me);
+    let mask = others().fold(0, |mask, cpu| mask | 1 << cpu.id().index());
+    if mask != 0 {
+        ADDRESS.store(address.as_u64(), Ordering::Relaxed);
+        // Release: who sees its bit sees the address.
+        WAITING.store(mask, Ordering::Release);
+        others().for_each(|cpu| apic::send(cpu, vector::SHOOTDOWN));
+        // Acquire: pairs with the receivers' Release below; the flushes are over.
+        while WAITING.load(Ordering::Acquire) != 0 {
+            core::hint::spin_loop();
+        }
+    }
+    drop(sender);
+}
+
+/// Answers a shoot-down that waits for this CPU.
+pub fn serve() {
+    let bit = 1 << cpu::current().index();
+    if WAITING.load(Ordering::Acquire) & bit != 0 {
+        tlb::flush(VirtAddr::new(ADDRESS.load(Ordering::Relaxed)));
+        cpu::this().shootdowns.fetch_add(1, Ordering::Relaxed);
+        WAITING.fetch_and(!bit, Ordering::Release);
+    }
+}

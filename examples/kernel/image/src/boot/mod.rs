@@ -1,0 +1,7 @@
+//! From the firmware to `kmain`: assembly entry, what the boot protocol hands over, memory primitives, the command line.
+
+pub mod cmdline;
+mod mem;
+pub mod pvh;
+
+core::arch::global_asm!(include_str!("boot.s"), options(att_syntax));

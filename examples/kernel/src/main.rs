@@ -1,0 +1,86 @@
+//! Builds the kernel, boots it in QEMU, and says how it went.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use pageblock_kernel::{Machine, PASS, Profile, build_image, find_qemu};
+
+/// What the kernel does after it has booted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Boot, report, check the hardware side, free everything.
+    Report,
+    /// A prompt, for exploring by hand.
+    Monitor,
+}
+
+impl Mode {
+    fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
+    }
+}
+
+/// Boots a small x86_64 kernel on the pageblock allocator in QEMU.
+#[derive(Debug, Parser)]
+struct Args {
+    /// What to do.
+    #[arg(value_enum, default_value = "report")]
+    mode: Mode,
+    /// Memory, as QEMU writes it.
+    #[arg(short, long, default_value = "512M")]
+    memory: String,
+    /// Number of CPUs.
+    #[arg(short, long, default_value_t = 4)]
+    cpus: u32,
+    /// QEMU's machine: pc, q35, microvm.
+    #[arg(short = 'M', long, default_value = "q35")]
+    machine: String,
+    /// Count instructions instead of time.
+    #[arg(long)]
+    icount: bool,
+    /// More words for the kernel's command line, key=value.
+    #[arg(last = true)]
+    words: Vec<String>,
+}
+
+impl Args {
+    fn machine(&self) -> Machine {
+        let mut words = vec![format!("mode={}", self.mode.word())];
+        words.extend(self.words.iter().cloned());
+        Machine {
+            memory: self.memory.clone(),
+            cpus: self.cpus,
+            machine: self.machine.clone(),
+            icount: self.icount,
+            append: words.join(" "),
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<Option<i32>> {
+    let qemu = find_qemu()?;
+    let image = build_image(Profile::of_this_program())?;
+    let mut command = args.machine().command(&qemu, &image);
+    command.args(["-serial", "mon:stdio"]);
+    Ok(command.status().context("cannot start QEMU")?.code())
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(Some(PASS)) => {
+            println!("the kernel passed (QEMU's status {PASS})");
+            ExitCode::SUCCESS
+        }
+        Ok(status) => {
+            eprintln!("the kernel did not pass: QEMU's status {status:?}, {PASS} expected");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
