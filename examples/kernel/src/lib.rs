@@ -200,8 +200,10 @@ pub fn build_image(profile: Profile) -> Result<PathBuf> {
     Ok(target.join(profile.dir()).join(IMAGE))
 }
 
-/// The build directory that this program lies in: cargo marks it.
+/// The build directory that this program lies in: `TARGET/PROFILE/program`, a test one step deeper in `deps`.
 fn target_dir() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
-    program.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf)
+    let dir = program.parent()?;
+    let profile = if dir.ends_with("deps") { dir.parent()? } else { dir };
+    profile.parent().map(Path::to_path_buf)
 }
