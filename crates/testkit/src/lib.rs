@@ -1,1 +1,30 @@
-//! To be written.
+//! What the tests, fuzz targets and benches of `pageblock` share. Not published; the standard library is welcome here.
+//!
+//! * [`Op`]: one operation on an allocator, good or bad. [`strategy`] makes sequences of them for proptest, and its
+//!   [`arbitrary::Arbitrary`] implementation makes them out of a fuzzer's bytes.
+//! * [`Oracle`]: what must be true, from a set of owned frames that knows nothing of buddies, lists or orders of merging.
+//! * [`Driver`]: applies an [`Op`] to a [`Subject`] (an allocator under test) and to the oracle, and compares.
+//! * [`decompose()`]: the per-order counts that a set of free frames must have, found the slow and obvious way.
+//! * [`maps`]: memory maps as firmware delivers them on a bad day, and the frames that are in them.
+//! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
+//! * [`conformance`]: points that every frame allocator should pass, run against ours and against those of others.
+//!
+//! # Where `unsafe` is
+//! In [`host`] (the platform promises, and storage that outlives what lives in it) and in the adapter for a peer whose
+//! free is an `unsafe fn`. Each block says why.
+
+#![deny(unsafe_code)]
+
+pub mod conformance;
+mod decompose;
+mod driver;
+pub mod host;
+pub mod maps;
+mod op;
+mod oracle;
+pub mod strategy;
+
+pub use decompose::{Counts, decompose};
+pub use driver::{Driver, Subject};
+pub use op::Op;
+pub use oracle::{Breach, FreeFault, Live, Oracle};

@@ -1,0 +1,363 @@
+//! Applies operations to an allocator under test and to the oracle, and compares.
+
+use pageblock_frame::{AllocFlags, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange};
+
+use crate::{Breach, Counts, FreeFault, Live, Op, Oracle, decompose};
+
+/// An allocator under test: an adapter writes what it can do. What it cannot do stays at its default and is skipped.
+pub trait Subject {
+    /// Allocates a block.
+    fn alloc(&mut self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn>;
+
+    /// Frees a block.
+    ///
+    /// # Errors
+    /// What the allocator says is wrong with that.
+    fn free(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeFault>;
+
+    /// Frames free now, withheld ones not counted.
+    fn free_frames(&self) -> u64;
+
+    /// Free blocks of each order, those of withheld pageblocks not counted.
+    fn counts(&self) -> Counts;
+
+    /// Type of the frame's pageblock.
+    fn block_type(&self, pfn: Pfn) -> MigrateType;
+
+    /// Largest order, inclusive.
+    fn max_order(&self) -> Order;
+
+    /// The allocator's own checker.
+    ///
+    /// # Errors
+    /// The first violation, in words.
+    fn check(&self) -> Result<(), String>;
+
+    /// Allocates the block at `pfn`; true if that worked. `None` if the allocator has no such call.
+    fn alloc_at(&mut self, _pfn: Pfn, _order: Order, _migrate_type: MigrateType) -> Option<bool> {
+        None
+    }
+
+    /// Allocates `frames` contiguous frames, each then a block of its own. The outer `None`: no such call.
+    fn alloc_exact(&mut self, _frames: u64, _migrate_type: MigrateType) -> Option<Option<Pfn>> {
+        None
+    }
+
+    /// Makes blocks of order `to` of a live block; true if that worked. `None` if there is no such call.
+    fn split(&mut self, _pfn: Pfn, _order: Order, _to: Order) -> Option<bool> {
+        None
+    }
+
+    /// Frees a run of order-0 blocks; true if that worked. `None` if there is no such call.
+    fn free_run(&mut self, _range: PfnRange) -> Option<bool> {
+        None
+    }
+
+    /// Allocates up to `count` blocks with one call.
+    fn alloc_bulk(&mut self, order: Order, count: usize, migrate_type: MigrateType) -> Vec<Pfn> {
+        (0..count).map_while(|_| self.alloc(order, migrate_type, AllocFlags::empty())).collect()
+    }
+
+    /// Frees blocks of one order with one call; returns how many were accepted.
+    fn free_bulk(&mut self, pfns: &[Pfn], order: Order) -> usize {
+        pfns.iter().filter(|&&pfn| self.free(pfn, order).is_ok()).count()
+    }
+
+    /// Withholds the frame's pageblock; true if it was not withheld and is now. `None` if there is no such call.
+    fn isolate(&mut self, _pfn: Pfn) -> Option<bool> {
+        None
+    }
+
+    /// Ends the isolation of the frame's pageblock.
+    fn unisolate(&mut self, _pfn: Pfn) {}
+
+    /// Gives the allocator more frames; true if that worked.
+    fn add_memory(&mut self, _range: PfnRange) -> bool {
+        false
+    }
+
+    /// Two free pageblocks of these types may form one block of a higher order.
+    fn merges(&self, a: MigrateType, b: MigrateType) -> bool {
+        a == b || (a.is_ordinary() && b.is_ordinary())
+    }
+}
+
+/// An allocator under test beside the truth.
+#[derive(Debug)]
+pub struct Driver<S> {
+    /// The allocator.
+    pub subject: S,
+    /// The truth.
+    pub oracle: Oracle,
+    /// Runs of frames held back for [`Op::AddMemory`].
+    pending: Vec<PfnRange>,
+}
+
+impl<S: Subject> Driver<S> {
+    /// `subject` manages what `oracle` says; `pending` is what can be added later.
+    pub fn new(subject: S, oracle: Oracle, pending: Vec<PfnRange>) -> Self {
+        Self { subject, oracle, pending }
+    }
+
+    /// Does one operation on both sides and compares the answers, but not yet the states: see [`Driver::verify`].
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn apply(&mut self, op: &Op) -> Result<(), Breach> {
+        match *op {
+            Op::Alloc { order, migrate_type, flags } => self.alloc(order, migrate_type, flags),
+            Op::Free { victim } => self.on_live(victim, |this, live| this.free(live.pfn, live.order)),
+            Op::FreeWrongOrder { victim, order } => self.on_live(victim, |this, live| this.free(live.pfn, order)),
+            Op::DoubleFree { victim } => match self.oracle.freed(victim) {
+                Some(block) => self.free(block.pfn, block.order),
+                None => Ok(()),
+            },
+            Op::FreeForeign { frame, order } => self.free(self.frame(frame), order),
+            Op::FreeOutOfRange { distance, order } => self.free_outside(distance, order),
+            Op::FreeTail { victim, offset } => self.on_live(victim, |this, live| {
+                let offset = u64::from(offset) % live.order.frames();
+                this.free(live.pfn.add(offset), live.order)
+            }),
+            Op::AllocAt { frame, order, migrate_type } => self.alloc_at(frame, order, migrate_type),
+            Op::AllocExact { frames, migrate_type } => self.alloc_exact(frames.into(), migrate_type),
+            Op::Split { victim, order } => self.on_live(victim, |this, live| this.split(live, order)),
+            Op::FreePart { victim, offset, frames } => {
+                self.on_live(victim, |this, live| this.free_part(live, offset, frames))
+            }
+            Op::BulkAlloc { order, count, migrate_type } => self.bulk_alloc(order, count, migrate_type),
+            Op::BulkFree { victim, count } => self.bulk_free(victim, count),
+            Op::Isolate { block } => self.isolate(block),
+            Op::Unisolate { block } => self.unisolate(block),
+            Op::AddMemory { piece } => self.add_memory(piece),
+        }
+    }
+
+    /// Compares the states: the allocator's own check, its free frames, and its blocks with the decomposition of the
+    /// oracle's free frames.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn verify(&self) -> Result<(), Breach> {
+        self.subject.check().map_err(Breach::Check)?;
+        let (expected, found) = (self.oracle.free_frames(), self.subject.free_frames());
+        if expected != found {
+            return Err(count("free frames", expected, found));
+        }
+        let (expected, found) = (self.decomposition(), self.subject.counts());
+        if expected != found {
+            return Err(count("free blocks by order", format!("{expected:?}"), format!("{found:?}")));
+        }
+        Ok(())
+    }
+
+    /// Ends all isolation and frees everything that is live.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn settle(&mut self) -> Result<(), Breach> {
+        while !self.oracle.isolated().is_empty() {
+            self.unisolate(0)?;
+        }
+        while let Some(block) = self.oracle.victim(0) {
+            self.free(block.pfn, block.order)?;
+        }
+        self.verify()
+    }
+
+    /// Free blocks by order as the oracle's free frames and the pageblocks' types make them.
+    #[must_use]
+    pub fn decomposition(&self) -> Counts {
+        let classes = self.classes();
+        decompose(self.oracle.span(), self.subject.max_order(), |pfn| {
+            let free = self.oracle.is_free(pfn) && !self.oracle.is_isolated(pfn);
+            free.then(|| classes[self.subject.block_type(pfn).index()])
+        })
+    }
+
+    /// A number for each migrate type; types that merge have the same.
+    fn classes(&self) -> [u8; MigrateType::COUNT] {
+        let merges = |a: MigrateType, b: &MigrateType| self.subject.merges(a, *b);
+        MigrateType::ALL.map(|a| MigrateType::ALL.iter().position(|b| merges(a, b)).unwrap_or(a.index()) as u8)
+    }
+
+    fn frame(&self, number: u32) -> Pfn {
+        let span = self.oracle.span();
+        span.start.add(u64::from(number).checked_rem(span.len()).unwrap_or(0))
+    }
+
+    fn on_live(
+        &mut self,
+        victim: u32,
+        action: impl FnOnce(&mut Self, Live) -> Result<(), Breach>,
+    ) -> Result<(), Breach> {
+        match self.oracle.victim(victim) {
+            Some(live) => action(self, live),
+            None => Ok(()),
+        }
+    }
+
+    fn alloc(&mut self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Result<(), Breach> {
+        match self.subject.alloc(order, migrate_type, flags) {
+            Some(_) if order > self.subject.max_order() => {
+                Err(Breach::Granted { what: format!("a block of order {order}") })
+            }
+            Some(pfn) => self.oracle.take(pfn, order),
+            None if flags.contains(AllocFlags::NOFRAGMENT) => Ok(()),
+            None => self.may_refuse(order),
+        }
+    }
+
+    /// An ordinary request may be refused only if no pageblock of an ordinary type has a large enough free block.
+    fn may_refuse(&self, order: Order) -> Result<(), Breach> {
+        let counts = decompose(self.oracle.span(), self.subject.max_order(), |pfn| {
+            let free = self.oracle.is_free(pfn) && !self.oracle.is_isolated(pfn);
+            (free && self.subject.block_type(pfn).is_ordinary()).then_some(0)
+        });
+        if order <= self.subject.max_order() && counts[order.index()..].iter().any(|&blocks| blocks > 0) {
+            return Err(Breach::Refused { what: format!("a block of order {order} (free blocks {counts:?})") });
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, pfn: Pfn, order: Order) -> Result<(), Breach> {
+        let expected = self.oracle.expect_free(pfn, order);
+        let got = self.subject.free(pfn, order);
+        if expected != got {
+            return Err(Breach::Free { pfn, order, expected, got });
+        }
+        if got.is_ok() {
+            self.oracle.give_back(pfn);
+        }
+        Ok(())
+    }
+
+    fn free_outside(&mut self, distance: u32, order: Order) -> Result<(), Breach> {
+        let span = self.oracle.span();
+        let below = span.start.as_u64().checked_sub(1 + u64::from(distance)).map(Pfn::new);
+        self.free(below.unwrap_or(span.end.add(distance.into())), order)?;
+        self.free(span.end.add(distance.into()), order)
+    }
+
+    fn alloc_at(&mut self, frame: u32, order: Order, migrate_type: MigrateType) -> Result<(), Breach> {
+        let pfn = Pfn::new(self.frame(frame).as_u64() & !(order.frames() - 1));
+        let range = PfnRange::from_len(pfn, order.frames());
+        let possible = (range.start.as_u64()..range.end.as_u64())
+            .map(Pfn::new)
+            .all(|pfn| self.oracle.is_free(pfn) && !self.oracle.is_isolated(pfn));
+        match self.subject.alloc_at(pfn, order, migrate_type) {
+            Some(true) => self.oracle.take(pfn, order),
+            Some(false) if possible && order <= PAGEBLOCK_ORDER => {
+                Err(Breach::Refused { what: format!("the free block of order {order} at {pfn}") })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn alloc_exact(&mut self, frames: u64, migrate_type: MigrateType) -> Result<(), Breach> {
+        match self.subject.alloc_exact(frames, migrate_type) {
+            Some(Some(_)) if frames == 0 => Err(Breach::Granted { what: "no frames at all".into() }),
+            Some(Some(pfn)) => self.oracle.take_frames(pfn, frames),
+            Some(None) => Order::fitting(frames).map_or(Ok(()), |order| self.may_refuse(order)),
+            None => Ok(()),
+        }
+    }
+
+    fn split(&mut self, live: Live, order: Order) -> Result<(), Breach> {
+        let possible = order <= live.order;
+        match self.subject.split(live.pfn, live.order, order) {
+            Some(true) if possible => {
+                self.oracle.split(live.pfn, order);
+                Ok(())
+            }
+            Some(true) => Err(Breach::Granted { what: format!("a split of order {} to {order}", live.order) }),
+            Some(false) if possible => Err(Breach::Refused { what: format!("a split of {live:?} to {order}") }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Splits the block into frames and frees a run of them.
+    fn free_part(&mut self, live: Live, offset: u32, frames: u32) -> Result<(), Breach> {
+        self.split(live, Order::ZERO)?;
+        let offset = u64::from(offset) % live.order.frames();
+        let frames = 1 + u64::from(frames) % (live.order.frames() - offset);
+        let range = PfnRange::from_len(live.pfn.add(offset), frames);
+        if self.oracle.block_of(range.start).is_none_or(|block| block.order != Order::ZERO) {
+            return Ok(()); // there was no split
+        }
+        match self.subject.free_run(range) {
+            Some(true) => {
+                for i in 0..frames {
+                    self.oracle.give_back(range.start.add(i));
+                }
+                Ok(())
+            }
+            Some(false) => Err(Breach::Refused { what: format!("the free of the live frames {range}") }),
+            None => Ok(()),
+        }
+    }
+
+    fn bulk_alloc(&mut self, order: Order, count: u8, migrate_type: MigrateType) -> Result<(), Breach> {
+        let pfns = self.subject.alloc_bulk(order, count.into(), migrate_type);
+        if pfns.len() > count.into() {
+            return Err(Breach::Granted { what: format!("{} blocks where {count} were asked for", pfns.len()) });
+        }
+        pfns.iter().try_for_each(|&pfn| self.oracle.take(pfn, order))?;
+        if pfns.is_empty() && count > 0 { self.may_refuse(order) } else { Ok(()) }
+    }
+
+    fn bulk_free(&mut self, victim: u32, limit: u8) -> Result<(), Breach> {
+        let Some(first) = self.oracle.victim(victim) else { return Ok(()) };
+        let same = self.oracle.live().iter().filter(|block| block.order == first.order);
+        let pfns: Vec<Pfn> = same.map(|block| block.pfn).filter(|&pfn| pfn >= first.pfn).take(limit.into()).collect();
+        let accepted = self.subject.free_bulk(&pfns, first.order);
+        if accepted != pfns.len() {
+            return Err(count("blocks accepted by a bulk free", pfns.len(), accepted));
+        }
+        for pfn in pfns {
+            self.oracle.give_back(pfn);
+        }
+        Ok(())
+    }
+
+    fn isolate(&mut self, block: u32) -> Result<(), Breach> {
+        let span = self.oracle.span();
+        let blocks = span.len().div_ceil(PAGEBLOCK_FRAMES);
+        let offset = u64::from(block).checked_rem(blocks).unwrap_or(0) * PAGEBLOCK_FRAMES;
+        let pfn = span.start.add(offset.min(span.len().saturating_sub(1)));
+        match self.subject.isolate(pfn) {
+            Some(true) if self.oracle.is_isolated(pfn) => {
+                Err(Breach::Granted { what: format!("a second isolation of the pageblock of {pfn}") })
+            }
+            Some(true) => {
+                self.oracle.isolate(pfn);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn unisolate(&mut self, block: u32) -> Result<(), Breach> {
+        let isolated = self.oracle.isolated();
+        let Some(&start) = (block as usize).checked_rem(isolated.len()).and_then(|i| isolated.get(i)) else {
+            return Ok(());
+        };
+        let pfn = start.max(self.oracle.span().start);
+        self.subject.unisolate(pfn);
+        self.oracle.unisolate(pfn);
+        Ok(())
+    }
+
+    fn add_memory(&mut self, piece: u8) -> Result<(), Breach> {
+        let Some(place) = usize::from(piece).checked_rem(self.pending.len()) else { return Ok(()) };
+        let range = self.pending[place];
+        if self.subject.add_memory(range) {
+            self.pending.swap_remove(place);
+            self.oracle.manage(range);
+        }
+        Ok(())
+    }
+}
+
+fn count(what: &'static str, expected: impl ToString, found: impl ToString) -> Breach {
+    Breach::Count { what, expected: expected.to_string(), found: found.to_string() }
+}

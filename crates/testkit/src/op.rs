@@ -1,0 +1,172 @@
+//! One operation on an allocator under test.
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+use pageblock_frame::{AllocFlags, MigrateType, Order};
+
+/// One operation, good or bad. Numbers that choose (a victim, a frame, a pageblock) are taken modulo what there is, so
+/// that every sequence means something.
+///
+/// ```
+/// use arbitrary::{Arbitrary, Unstructured};
+/// use pageblock_testkit::Op;
+/// let bytes: Vec<u8> = (0..64).collect();
+/// let mut source = Unstructured::new(&bytes);
+/// let first = Op::arbitrary(&mut source).unwrap();
+/// assert_eq!(first, Op::arbitrary(&mut Unstructured::new(&bytes)).unwrap());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Allocate a block.
+    Alloc {
+        /// Size of the block.
+        order: Order,
+        /// What it is for.
+        migrate_type: MigrateType,
+        /// What the attempt may do.
+        flags: AllocFlags,
+    },
+    /// Free a live block as it was allocated.
+    Free {
+        /// Which of the live blocks.
+        victim: u32,
+    },
+    /// Free a live block with an order of its own choice (which may be the right one).
+    FreeWrongOrder {
+        /// Which of the live blocks.
+        victim: u32,
+        /// The order that is claimed.
+        order: Order,
+    },
+    /// Free a block again that was freed a while ago; its frames may have a new owner by now.
+    DoubleFree {
+        /// Which of the blocks that were freed last.
+        victim: u32,
+    },
+    /// Free a frame that may be free, live, inside a block, or reserved.
+    FreeForeign {
+        /// Which frame of the span.
+        frame: u32,
+        /// The order that is claimed.
+        order: Order,
+    },
+    /// Free a frame outside the allocator's span.
+    FreeOutOfRange {
+        /// Distance from the end of the span, in frames.
+        distance: u32,
+        /// The order that is claimed.
+        order: Order,
+    },
+    /// Free a frame inside a live block that is not its head.
+    FreeTail {
+        /// Which of the live blocks.
+        victim: u32,
+        /// Which frame of it.
+        offset: u32,
+    },
+    /// Allocate a block at a given place.
+    AllocAt {
+        /// Which frame of the span, before alignment to the order.
+        frame: u32,
+        /// Size of the block.
+        order: Order,
+        /// What it is for.
+        migrate_type: MigrateType,
+    },
+    /// Allocate a number of frames that need not be a power of two.
+    AllocExact {
+        /// Number of contiguous frames, 0 included.
+        frames: u32,
+        /// What they are for.
+        migrate_type: MigrateType,
+    },
+    /// Make smaller blocks out of a live one.
+    Split {
+        /// Which of the live blocks.
+        victim: u32,
+        /// Order of the pieces; larger than the block is an error.
+        order: Order,
+    },
+    /// Free a run of frames out of a live block, keeping the rest.
+    FreePart {
+        /// Which of the live blocks.
+        victim: u32,
+        /// First frame of the run within the block.
+        offset: u32,
+        /// Number of frames.
+        frames: u32,
+    },
+    /// Allocate several blocks with one call.
+    BulkAlloc {
+        /// Size of each block.
+        order: Order,
+        /// Number of blocks.
+        count: u8,
+        /// What they are for.
+        migrate_type: MigrateType,
+    },
+    /// Free several blocks of one order with one call.
+    BulkFree {
+        /// Which live block is the first; those of the same order that come after it follow.
+        victim: u32,
+        /// At most this many.
+        count: u8,
+    },
+    /// Withhold a pageblock from allocation.
+    Isolate {
+        /// Which pageblock of the span.
+        block: u32,
+    },
+    /// End an isolation.
+    Unisolate {
+        /// Which of the isolated pageblocks.
+        block: u32,
+    },
+    /// Give the allocator another run of frames.
+    AddMemory {
+        /// Which of the runs that are still held back.
+        piece: u8,
+    },
+}
+
+/// Flags that matter to a zone, each alone and the usual combinations.
+pub(crate) const FLAGS: [AllocFlags; 6] = [
+    AllocFlags::empty(),
+    AllocFlags::NOFRAGMENT,
+    AllocFlags::HIGHATOMIC,
+    AllocFlags::CMA,
+    AllocFlags::NON_BLOCK,
+    AllocFlags::OOM,
+];
+
+fn order(u: &mut Unstructured<'_>) -> Result<Order> {
+    // Half of the time one of the small orders that real requests have.
+    let limit = if u.arbitrary()? { 3 } else { Order::LIMIT.as_u8() };
+    Ok(Order::saturating(u.int_in_range(0..=limit)?))
+}
+
+fn ordinary(u: &mut Unstructured<'_>) -> Result<MigrateType> {
+    u.choose(&MigrateType::ALL[..MigrateType::PCP_COUNT]).copied()
+}
+
+impl<'a> Arbitrary<'a> for Op {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        Ok(match u.int_in_range(0..=23u8)? {
+            0..=4 => Self::Alloc { order: order(u)?, migrate_type: ordinary(u)?, flags: *u.choose(&FLAGS)? },
+            5..=8 => Self::Free { victim: u.arbitrary()? },
+            9 => Self::FreeWrongOrder { victim: u.arbitrary()?, order: order(u)? },
+            10 => Self::DoubleFree { victim: u.arbitrary()? },
+            11 => Self::FreeForeign { frame: u.arbitrary()?, order: order(u)? },
+            12 => Self::FreeOutOfRange { distance: u.arbitrary()?, order: order(u)? },
+            13 => Self::FreeTail { victim: u.arbitrary()?, offset: u.arbitrary()? },
+            14 => Self::AllocAt { frame: u.arbitrary()?, order: order(u)?, migrate_type: ordinary(u)? },
+            15 => Self::AllocExact { frames: u32::from(u.int_in_range(0..=2100u16)?), migrate_type: ordinary(u)? },
+            16 => Self::Split { victim: u.arbitrary()?, order: order(u)? },
+            17 => Self::FreePart { victim: u.arbitrary()?, offset: u.arbitrary()?, frames: u.arbitrary()? },
+            18 | 19 => Self::BulkAlloc { order: order(u)?, count: u.int_in_range(0..=70)?, migrate_type: ordinary(u)? },
+            20 => Self::BulkFree { victim: u.arbitrary()?, count: u.int_in_range(0..=70)? },
+            21 => Self::Isolate { block: u.arbitrary()? },
+            22 => Self::Unisolate { block: u.arbitrary()? },
+            _ => Self::AddMemory { piece: u.arbitrary()? },
+        })
+    }
+}
