@@ -1,3 +1,59 @@
-//! To be written.
+//! Zones of pageblocks, and the buddy allocator on them.
+//!
+//! A zone is an array of pageblocks; what is free in one is a 512-bit map in one cache line. A set of free frames
+//! decomposes in exactly one way into maximal aligned blocks, so freeing is setting bits, and merging is not an action but a
+//! fact. What is kept beside the bits serves to find a block fast: for each word the orders it holds, for each pageblock
+//! the list of its migrate type and largest order, for each zone the number of free blocks by order.
+//!
+//! * [`Zone`]: one lock, allocation, free, and everything done to blocks and pageblocks under it
+//! * [`Policy`]: how migrate types fall back on one another
+//! * [`Watermarks`] and lowmem reserves, and the test against them
+//! * [`FreeCounts`] and the lines of `/proc/buddyinfo`, `pagetypeinfo`, `zoneinfo`
+//! * [`Violation`]: what [`Zone::check`] finds when it recomputes all that from the bits
+//!
+//! # Invariants
+//! 1. A bit is set if and only if the frame is free in the zone; its state byte is then `Inside`.
+//! 2. A free frame is on the list of its pageblock's own type, always (Linux got there in 6.10).
+//! 3. A pageblock is on one list at most, that of the largest order it can serve; the counts by order are exact.
+//! 4. An operation that returns an error has changed nothing.
+//!
+//! # Lock order
+//! One zone lock at a time, taken with interrupts saved, held for a bounded number of word operations, and never across
+//! a callback: events go out after it is released.
+
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(test)]
+extern crate std;
+
+mod alloc;
+mod bits;
+mod blocks;
+mod bulk;
+mod check;
+mod core;
+mod edit;
+mod error;
+mod fallback;
+mod free;
+mod held;
+mod index;
+mod policy;
+mod report;
+mod storage;
+mod watermark;
+mod zone;
+
+pub use self::core::ZoneCore;
+pub use check::Violation;
+pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
+pub use index::{fragmentation_index, unusable_free_index};
+pub use policy::Policy;
+pub use report::{
+    BlockTypeInfo, BuddyInfo, CmaColumn, FragmentationLine, FreeCounts, PageTypeHeading, PageTypeInfo, ZoneInfo,
+};
+pub use storage::ZoneStorage;
+pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
+pub use zone::{Unreserve, Zone, ZoneConfig};

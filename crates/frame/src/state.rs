@@ -133,6 +133,20 @@ impl StateByte {
         self.0 >= TAG_ISOLATED
     }
 
+    /// The same kind of head with another order.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_order(self, order: Order) -> Self {
+        Self(self.0 & !ORDER_BITS | order.as_u8())
+    }
+
+    /// The byte without the migrate type: equal for heads of the same kind and order.
+    #[must_use]
+    #[inline(always)]
+    pub const fn without_type(self) -> u8 {
+        self.0 & !(3 << TYPE_SHIFT)
+    }
+
     /// The order of the block that the frame heads.
     #[must_use]
     #[inline(always)]

@@ -1,0 +1,235 @@
+//! Arithmetic on the words of a free map.
+//!
+//! A word is 64 frames. A *run* of order `o` is an aligned group of `2^o` set bits; the *exact* runs are the maximal ones,
+//! the blocks into which the word decomposes. A whole pageblock is eight words, whose full words are again a set of bits
+//! (`full`), in which runs of orders 6 to 9 are found in the same way.
+
+use pageblock_frame::BLOCK_WORDS;
+
+/// Order of a full word.
+pub(crate) const WORD_ORDER: u32 = 6;
+/// Frames in a word.
+pub(crate) const WORD_FRAMES: u32 = 64;
+/// Bit 0 of every byte of a block's presence.
+pub(crate) const EVERY_WORD: u64 = 0x0101_0101_0101_0101;
+
+/// Bits at which a run of the order may start.
+const STARTS: [u64; 7] = [
+    !0,
+    0x5555_5555_5555_5555,
+    0x1111_1111_1111_1111,
+    0x0101_0101_0101_0101,
+    0x0001_0001_0001_0001,
+    0x0000_0001_0000_0001,
+    1,
+];
+
+/// `2^order` ones, for orders up to 6.
+#[inline(always)]
+pub(crate) const fn ones(order: u32) -> u64 {
+    u64::MAX >> (WORD_FRAMES - (1 << order))
+}
+
+/// The runs of order `o + 1`, from those of order `o < 6`.
+#[inline(always)]
+pub(crate) const fn coarser(runs: u64, o: u32) -> u64 {
+    runs & (runs >> (1u32 << o)) & STARTS[(o as usize + 1) % 7]
+}
+
+/// First bits of all runs of order `o <= 6` in a word.
+#[inline(always)]
+pub(crate) const fn runs(word: u64, o: u32) -> u64 {
+    let mut runs = word;
+    let mut level = 0;
+    while level < o {
+        runs = coarser(runs, level);
+        level += 1;
+    }
+    runs
+}
+
+/// First bits of the maximal runs of order `o < 6`, given all runs of that order.
+#[inline(always)]
+pub(crate) const fn exact(runs: u64, o: u32) -> u64 {
+    let above = coarser(runs, o);
+    runs & !(above | above << (1u32 << o))
+}
+
+/// The orders of a word's maximal runs: bit `o` for order `o`.
+pub(crate) const fn presence(word: u64) -> u8 {
+    let mut found = 0;
+    let mut runs = word;
+    let mut o = 0;
+    while o < WORD_ORDER && runs != 0 {
+        let above = coarser(runs, o);
+        if runs & !(above | above << (1u32 << o)) != 0 {
+            found |= 1 << o;
+        }
+        runs = above;
+        o += 1;
+    }
+    if o == WORD_ORDER && runs != 0 { found | 1 << WORD_ORDER } else { found }
+}
+
+/// How many maximal runs a word has of each order below 6. A full word has none: it counts at its block.
+pub(crate) fn count_runs(word: u64, mut count: impl FnMut(u32, u32)) {
+    if word == 0 || word == u64::MAX {
+        return;
+    }
+    let mut runs = word;
+    for o in 0..WORD_ORDER {
+        let above = coarser(runs, o);
+        let exact = runs & !(above | above << (1u32 << o));
+        if exact != 0 {
+            count(o, exact.count_ones());
+        }
+        runs = above;
+        if runs == 0 {
+            return;
+        }
+    }
+}
+
+/// All bytes of a presence joined: the orders of the block's maximal runs, full words as order 6.
+#[inline(always)]
+pub(crate) const fn join(presence: u64) -> u32 {
+    let p = presence | presence >> 32;
+    let p = p | p >> 16;
+    ((p | p >> 8) & 0x7f) as u32
+}
+
+/// One bit for each full word of the block.
+#[inline(always)]
+pub(crate) const fn full_words(presence: u64) -> u32 {
+    let bits = (presence >> WORD_ORDER) & EVERY_WORD;
+    (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+}
+
+/// Largest order that a block can serve (0 to 9), from its presence; `None` if it has nothing free.
+#[inline(always)]
+pub(crate) const fn top_order(presence: u64) -> Option<u32> {
+    let orders = join(presence);
+    if orders == 0 {
+        return None;
+    }
+    if orders & (1 << WORD_ORDER) == 0 {
+        return Some(31 - orders.leading_zeros());
+    }
+    let full = full_words(presence);
+    let pairs = full & (full >> 1) & 0x55;
+    let fours = pairs & (pairs >> 2) & 0x11;
+    Some(WORD_ORDER + (pairs != 0) as u32 + (fours != 0) as u32 + (full == 0xff) as u32)
+}
+
+/// The smallest maximal run of full words of at least `order` (6 to 9): first word and order.
+#[inline]
+pub(crate) const fn smallest_word_run(full: u32, order: u32) -> Option<(u32, u32)> {
+    let mut runs = full & 0xff;
+    let mut o = WORD_ORDER;
+    let starts = [0xffu32, 0x55, 0x11, 1];
+    while o < WORD_ORDER + 3 {
+        let shift = 1u32 << (o - WORD_ORDER);
+        let above = runs & (runs >> shift) & starts[(o - WORD_ORDER + 1) as usize & 3];
+        let exact = runs & !(above | above << shift);
+        if o >= order && exact != 0 {
+            return Some((exact.trailing_zeros(), o));
+        }
+        runs = above;
+        o += 1;
+    }
+    if runs != 0 { Some((0, o)) } else { None }
+}
+
+/// How many maximal runs of full words there are of orders 6 to 9.
+pub(crate) fn count_word_runs(full: u32, mut count: impl FnMut(u32, u32)) {
+    let mut runs = full & 0xff;
+    for (level, starts) in [0x55u32, 0x11, 1].into_iter().enumerate() {
+        let shift = 1u32 << level;
+        let above = runs & (runs >> shift) & starts;
+        let exact = runs & !(above | above << shift);
+        if exact != 0 {
+            count(WORD_ORDER + level as u32, exact.count_ones());
+        }
+        runs = above;
+    }
+    if runs != 0 {
+        count(WORD_ORDER + 3, 1);
+    }
+}
+
+/// A block's presence, computed from its map.
+pub(crate) fn block_presence(map: &[u64; BLOCK_WORDS]) -> [u8; BLOCK_WORDS] {
+    map.map(presence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    /// The decomposition by its definition: the largest aligned all-set group at each position, bit by bit.
+    fn slow_decompose(word: u64) -> Vec<(u32, u32)> {
+        let mut blocks = Vec::new();
+        let mut at = 0;
+        while at < 64 {
+            let best = (0..=6).rev().find(|&o| {
+                at % (1 << o) == 0 && at + (1 << o) <= 64 && (at..at + (1 << o)).all(|bit| word >> bit & 1 == 1)
+            });
+            if let Some(o) = best {
+                blocks.push((at, o));
+                at += 1 << o;
+            } else {
+                at += 1;
+            }
+        }
+        blocks
+    }
+
+    fn word() -> impl Strategy<Value = u64> {
+        // Plain random words hardly ever hold long runs: join sparse and dense ones.
+        (any::<u64>(), any::<u64>(), any::<u64>(), 0..4u8).prop_map(|(a, b, c, kind)| match kind {
+            0 => a,
+            1 => a | b | c,
+            2 => !(a & b & c & a.rotate_left(17)),
+            _ => u64::MAX << (a % 64),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn word_functions_agree_with_the_definition(word in word()) {
+            let blocks = slow_decompose(word);
+            for o in 0..6 {
+                let starts = blocks.iter().filter(|b| b.1 == o).fold(0u64, |m, b| m | 1 << b.0);
+                prop_assert_eq!(exact(runs(word, o), o), starts);
+            }
+            let orders = blocks.iter().fold(0u8, |m, b| m | 1 << b.1);
+            prop_assert_eq!(presence(word), orders);
+            let mut counts = [0u32; 7];
+            count_runs(word, |o, n| counts[o as usize] += n);
+            for o in 0..6u32 {
+                prop_assert_eq!(counts[o as usize] as usize, blocks.iter().filter(|b| b.1 == o).count());
+            }
+        }
+
+        #[test]
+        fn word_runs_agree_with_the_definition(full in 0u32..256) {
+            let blocks: Vec<_> = slow_decompose(u64::from(full)).into_iter().map(|(at, o)| (at, o + 6)).collect();
+            let mut counts = [0usize; 10];
+            count_word_runs(full, |o, n| counts[o as usize] += n as usize);
+            for o in 6..10u32 {
+                prop_assert_eq!(counts[o as usize], blocks.iter().filter(|b| b.1 == o).count());
+                let smallest = blocks.iter().filter(|b| b.1 >= o).min_by_key(|b| (b.1, b.0)).copied();
+                prop_assert_eq!(smallest_word_run(full, o), smallest);
+            }
+            let mut map = [0u64; 8];
+            for (w, word) in map.iter_mut().enumerate() {
+                if full >> w & 1 == 1 { *word = u64::MAX; }
+            }
+            let presence = u64::from_le_bytes(block_presence(&map));
+            prop_assert_eq!(full_words(presence), full);
+            prop_assert_eq!(top_order(presence), blocks.iter().map(|b| b.1).max());
+        }
+    }
+}

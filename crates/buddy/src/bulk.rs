@@ -1,0 +1,177 @@
+//! Many blocks under one lock hold, a word at a time: what refills and drains per-CPU lists.
+
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
+
+use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
+use crate::core::{BLOCK_SHIFT, ZoneCore};
+
+/// A word with no more blocks than this to give is merged block by block; with more it is recounted as a whole.
+const RECOUNT_FROM: u32 = 4;
+
+impl ZoneCore<'_> {
+    /// Takes up to `out.len()` blocks of `order` from pageblocks of this type, marks each head, and says how many there
+    /// were (`rmqueue_bulk()`, without fallback).
+    pub(crate) fn take_many(
+        &mut self,
+        order: Order,
+        migrate_type: MigrateType,
+        mark: StateByte,
+        out: &mut [u32],
+    ) -> usize {
+        let o = u32::from(order.as_u8());
+        let mut got = 0;
+        while got < out.len() {
+            if o >= WORD_ORDER {
+                let Some(index) = self.take(o, migrate_type) else { break };
+                out[got] = index;
+                got += 1;
+                continue;
+            }
+            let Some(block) = self.block_for(o, migrate_type) else { break };
+            let Some(rest) = out.get_mut(got..) else { break };
+            let taken = self.take_words_of(block, o, rest);
+            if taken == 0 {
+                break;
+            }
+            got += taken;
+        }
+        for &index in out.iter().take(got) {
+            self.states.set(index, mark);
+        }
+        got
+    }
+
+    /// The most fragmented pageblock of this type that still serves, not part of a larger run.
+    fn block_for(&mut self, order: u32, migrate_type: MigrateType) -> Option<u32> {
+        let sufficient = self.nonempty[migrate_type.index()] >> order;
+        if sufficient == 0 {
+            return None;
+        }
+        let listed = order + sufficient.trailing_zeros();
+        let block = *self.heads.get(crate::core::list_index(migrate_type, listed))?;
+        if listed > BLOCK_SHIFT {
+            self.detach(block);
+        }
+        Some(block)
+    }
+
+    /// Takes blocks of `order < 6` out of one pageblock until `out` is full or the pageblock has no more.
+    fn take_words_of(&mut self, block: u32, order: u32, out: &mut [u32]) -> usize {
+        let full_before = bits::full_words(self.presence(block));
+        let mut got = 0;
+        while got < out.len() {
+            let Some(b) = self.blocks.get_mut(block as usize) else { break };
+            let presence = u64::from_le_bytes(b.presence);
+            let wanted = bits::join(presence) >> order;
+            if wanted == 0 {
+                break;
+            }
+            let run = order + wanted.trailing_zeros();
+            let word = ((presence & (bits::EVERY_WORD << run)).trailing_zeros() / 8) as usize % BLOCK_WORDS;
+            let old = b.map[word];
+            let starts = bits::runs(old, order);
+            let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
+            let mut left = starts;
+            for slot in &mut out[got..] {
+                if left == 0 {
+                    break;
+                }
+                *slot = first | left.trailing_zeros();
+                left &= left - 1;
+                got += 1;
+            }
+            let mut taken = starts ^ left;
+            for level in 0..order {
+                taken |= taken << (1 << level);
+            }
+            let new = old & !taken;
+            b.map[word] = new;
+            b.presence[word] = bits::presence(new);
+            bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
+            bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
+        }
+        self.finish_take(block, full_before, (got as u32) << order);
+        got
+    }
+
+    /// Settles what a pageblock's loss of `frames` frames, some of them perhaps of full words, means beyond its words.
+    fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        b.free = b.free.wrapping_sub(frames as u16);
+        let migrate_type = b.migrate_type;
+        let full_after = bits::full_words(u64::from_le_bytes(b.presence));
+        if full_after != full_before {
+            bits::count_word_runs(full_before, |o, n| self.uncount(o, u64::from(n)));
+            bits::count_word_runs(full_after, |o, n| self.count(o, u64::from(n)));
+        }
+        self.sub_free(migrate_type, u64::from(frames));
+        self.relink(block);
+    }
+
+    /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`). Neighbours that follow one another are
+    /// given back together. Returns how many heads were not so marked; those are left as they are.
+    pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32]) -> usize {
+        let o = u32::from(order.as_u8());
+        let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
+        let (mut word, mut mask, mut pieces, mut refused) = (u32::MAX, 0u64, 0, 0);
+        for &index in blocks {
+            let Some(byte) = self.states.byte(index) else {
+                refused += 1;
+                continue;
+            };
+            if StateByte::from_raw(byte.load(pageblock_frame::sync::Ordering::Relaxed)).without_type() != listed {
+                refused += 1;
+                continue;
+            }
+            byte.store(StateByte::INSIDE.raw(), pageblock_frame::sync::Ordering::Relaxed);
+            if o >= WORD_ORDER {
+                self.give(index, o);
+                continue;
+            }
+            if index >> WORD_ORDER != word {
+                self.give_mask(word, mask, (o, pieces));
+                (word, mask, pieces) = (index >> WORD_ORDER, 0, 0);
+            }
+            mask |= bits::ones(o) << (index % WORD_FRAMES);
+            pieces += 1;
+        }
+        self.give_mask(word, mask, (o, pieces));
+        refused
+    }
+
+    /// Gives back `pieces` blocks of `order` of one word (counted through the zone).
+    fn give_mask(&mut self, word: u32, mask: u64, (order, pieces): (u32, u32)) {
+        if pieces < RECOUNT_FROM {
+            let mut left = mask & bits::runs(mask, order);
+            while left != 0 {
+                let at = left.trailing_zeros();
+                self.give(word << WORD_ORDER | at, order);
+                left &= !(bits::ones(order) << at);
+            }
+            return;
+        }
+        let block = word >> (BLOCK_SHIFT - WORD_ORDER);
+        let at = word as usize % BLOCK_WORDS;
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let old = b.map[at];
+        let new = old | mask;
+        b.map[at] = new;
+        b.free = b.free.wrapping_add((pieces << order) as u16);
+        let (migrate_type, linked) = (b.migrate_type, b.linked);
+        bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
+        self.add_free(migrate_type, u64::from(pieces) << order);
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        if new == u64::MAX {
+            b.presence[at] = 0;
+            self.give_full(block, at as u32, WORD_ORDER);
+            return;
+        }
+        b.presence[at] = bits::presence(new);
+        let top = 31 - u32::from(b.presence[at]).leading_zeros();
+        bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
+        if linked == Pageblock::UNLINKED || u32::from(linked) % 16 < top {
+            self.unlink(block);
+            self.link(block, migrate_type, top);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Taking and giving arbitrary frames: at a given place, an exact number, a part of a block.
+//!
+//! These are the rare operations; they recompute the pageblock's contribution to the counts rather than follow it.
+
+use pageblock_frame::{BLOCK_WORDS, Pageblock};
+
+use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
+use crate::core::{BLOCK_SHIFT, ZoneCore};
+
+/// The bits `from..to` of a word, `from < 64`, `to <= 64`.
+const fn span_mask(from: u32, to: u32) -> u64 {
+    (u64::MAX >> (WORD_FRAMES - (to - from))) << from
+}
+
+impl ZoneCore<'_> {
+    /// True if all frames of the run are free.
+    pub(crate) fn all_free(&self, index: u32, frames: u32) -> bool {
+        self.word_spans(index, frames)
+            .all(|(block, word, mask)| self.blocks.get(block as usize).is_some_and(|b| b.map[word] & mask == mask))
+    }
+
+    /// True if no frame of the run is free.
+    pub(crate) fn none_free(&self, index: u32, frames: u32) -> bool {
+        self.word_spans(index, frames)
+            .all(|(block, word, mask)| self.blocks.get(block as usize).is_none_or(|b| b.map[word] & mask == 0))
+    }
+
+    /// The words that a run of frames touches: block, word in it, bits.
+    fn word_spans(&self, index: u32, frames: u32) -> impl Iterator<Item = (u32, usize, u64)> + use<> {
+        let end = u64::from(index) + u64::from(frames);
+        (u64::from(index) >> WORD_ORDER..end.div_ceil(u64::from(WORD_FRAMES))).map(move |word| {
+            let first = word << WORD_ORDER;
+            let from = u64::from(index).saturating_sub(first) as u32;
+            let to = (end - first).min(u64::from(WORD_FRAMES)) as u32;
+            ((first >> BLOCK_SHIFT) as u32, word as usize % BLOCK_WORDS, span_mask(from, to))
+        })
+    }
+
+    /// Takes the frames of an aligned block of `order`, if all are free. True if taken.
+    pub(crate) fn take_at(&mut self, index: u32, order: u32) -> bool {
+        let frames = 1u32 << order;
+        if !self.all_free(index, frames) {
+            return false;
+        }
+        let first = index >> BLOCK_SHIFT;
+        let last = (index + frames - 1) >> BLOCK_SHIFT;
+        for block in first..=last {
+            let start = (block << BLOCK_SHIFT).max(index);
+            let part = frames.min(1 << BLOCK_SHIFT);
+            self.edit_block(block, |zone| {
+                for (block, word, mask) in zone.word_spans(start, part) {
+                    if let Some(b) = zone.blocks.get_mut(block as usize) {
+                        b.map[word] &= !mask;
+                    }
+                }
+            });
+        }
+        true
+    }
+
+    /// Gives frames `index..index + frames` back, in the largest aligned blocks that they make.
+    pub(crate) fn give_range(&mut self, index: u32, frames: u32) {
+        for (at, order) in aligned_pieces(index, frames, self.max_order) {
+            self.give(at, order);
+        }
+    }
+
+    /// Changes a pageblock's map, and everything derived from it.
+    pub(crate) fn edit_block(&mut self, block: u32, edit: impl FnOnce(&mut Self)) {
+        self.detach(block);
+        self.unlink_and_uncount(block);
+        edit(self);
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let old = u64::from(b.free);
+        b.presence = bits::block_presence(&b.map);
+        b.free = b.map.iter().map(|word| word.count_ones() as u16).sum();
+        let (free, migrate_type, map) = (u64::from(b.free), b.migrate_type, b.map);
+        self.sub_free(migrate_type, old);
+        self.add_free(migrate_type, free);
+        if free == 1 << BLOCK_SHIFT {
+            self.join_run(block, BLOCK_SHIFT, migrate_type);
+            return;
+        }
+        for_each_run(&map, |order, runs| self.count(order, u64::from(runs)));
+        self.relink(block);
+    }
+
+    /// Takes a pageblock off its list and its free blocks out of the counts. It is not part of a larger run.
+    pub(crate) fn unlink_and_uncount(&mut self, block: u32) {
+        let Some(b) = self.blocks.get(block as usize) else { return };
+        let map = b.map;
+        if b.linked != Pageblock::UNLINKED {
+            self.unlink(block);
+        }
+        for_each_run(&map, |order, runs| self.uncount(order, u64::from(runs)));
+    }
+}
+
+/// The maximal free blocks of a pageblock's map: order and how many.
+pub(crate) fn for_each_run(map: &[u64; BLOCK_WORDS], mut visit: impl FnMut(u32, u32)) {
+    let mut full = 0;
+    for (w, &word) in map.iter().enumerate() {
+        bits::count_runs(word, &mut visit);
+        full |= u32::from(word == u64::MAX) << w;
+    }
+    bits::count_word_runs(full, visit);
+}
+
+/// The aligned blocks, as large as possible and at most of order `most`, that make up `frames` frames from `index` on.
+pub(crate) fn aligned_pieces(index: u32, frames: u32, most: u32) -> impl Iterator<Item = (u32, u32)> {
+    let mut at = u64::from(index);
+    let end = at + u64::from(frames);
+    core::iter::from_fn(move || {
+        let left = (end - at).checked_ilog2()?;
+        let order = at.trailing_zeros().min(left).min(most);
+        let piece = (at as u32, order);
+        at += 1 << order;
+        Some(piece)
+    })
+}

@@ -1,0 +1,77 @@
+//! The memory that a zone's metadata lives in.
+
+use bitvec::slice::BitSlice;
+use bitvec::view::BitView;
+use pageblock_frame::sync::AtomicU8;
+use pageblock_frame::{Carver, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
+
+/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, a skip bit a pageblock.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use pageblock_buddy::ZoneStorage;
+/// use pageblock_frame::{Carver, Pfn, PfnRange, Order};
+/// let span = PfnRange::new(Pfn::new(0), Pfn::new(4096));
+/// let bytes = ZoneStorage::bytes(span, Order::MAX);
+/// assert!(bytes < 4096 * 3 / 2 + 256); // at most one and a half bytes a frame
+/// let mut raw = vec![MaybeUninit::uninit(); bytes];
+/// let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(&mut raw));
+/// assert!(storage.is_some());
+/// ```
+#[derive(Debug)]
+pub struct ZoneStorage<'m> {
+    pub(crate) blocks: &'m mut [Pageblock],
+    pub(crate) states: StateTable<'m>,
+    pub(crate) skip: &'m mut BitSlice<u64>,
+}
+
+/// The first frame that metadata for a span describes: its start rounded down to the largest block.
+pub(crate) const fn base_of(span: PfnRange, max_order: Order) -> Pfn {
+    let unit = if max_order.frames() > PAGEBLOCK_FRAMES { max_order.frames() } else { PAGEBLOCK_FRAMES };
+    Pfn::new(span.start.as_u64() & !(unit - 1))
+}
+
+/// Pageblocks that metadata for a span describes.
+pub(crate) const fn blocks_of(span: PfnRange, max_order: Order) -> usize {
+    if span.is_empty() {
+        return 0;
+    }
+    (span.end.as_u64() - base_of(span, max_order).as_u64()).div_ceil(PAGEBLOCK_FRAMES) as usize
+}
+
+/// Frames from the base to the end of the span.
+pub(crate) const fn states_of(span: PfnRange, max_order: Order) -> usize {
+    if span.is_empty() { 0 } else { (span.end.as_u64() - base_of(span, max_order).as_u64()) as usize }
+}
+
+impl<'m> ZoneStorage<'m> {
+    /// Bytes that [`carve`](Self::carve) takes at most, whatever the alignment of what it takes from.
+    #[must_use]
+    pub const fn bytes(span: PfnRange, max_order: Order) -> usize {
+        let blocks = blocks_of(span, max_order);
+        let skip = blocks.div_ceil(64) * size_of::<u64>();
+        blocks * size_of::<Pageblock>() + states_of(span, max_order) + skip + align_of::<Pageblock>() + size_of::<u64>()
+    }
+
+    /// Cuts the metadata of a zone with this span off raw bytes; `None`, with nothing lost but alignment, if they do not suffice.
+    #[cfg(not(loom))]
+    pub fn carve(span: PfnRange, max_order: Order, carver: &mut Carver<'m>) -> Option<Self> {
+        if carver.remaining() < Self::bytes(span, max_order) {
+            return None;
+        }
+        let blocks = carver.take::<Pageblock>(blocks_of(span, max_order))?;
+        let skip = carver.take::<u64>(blocks.len().div_ceil(64))?;
+        let states = carver.take::<AtomicU8>(states_of(span, max_order))?;
+        Self::from_parts(blocks, states, skip)
+    }
+
+    /// Metadata in slices of the caller's. `None` if they do not fit one another.
+    pub fn from_parts(blocks: &'m mut [Pageblock], states: &'m [AtomicU8], skip: &'m mut [u64]) -> Option<Self> {
+        let skip = skip.view_bits_mut::<bitvec::order::Lsb0>();
+        (skip.len() >= blocks.len() && states.len().div_ceil(PAGEBLOCK_FRAMES as usize) == blocks.len()).then(|| Self {
+            skip: skip.get_mut(..blocks.len()).unwrap_or_default(),
+            blocks,
+            states: StateTable::new(states),
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! Long random sequences against `check()` and the conservation of frames.
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
+use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
+
+struct Host;
+
+// SAFETY: one thread, no interrupts, no memory asked for.
+unsafe impl Platform for Host {
+    const MAX_CPUS: usize = 1;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+fn with_zone(span: PfnRange, max_order: u8, test: impl FnOnce(&Zone<'_>)) {
+    let mut config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
+    config.max_order = Order::new(max_order).unwrap();
+    let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)];
+    let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(&mut raw)).unwrap();
+    let zone = Zone::new(config, storage).unwrap();
+    test(&zone);
+}
+
+fn churn(zone: &Zone<'_>, seed: u64, steps: usize) {
+    let mut random = Random(seed | 1);
+    let mut held: Vec<(Pfn, Order)> = Vec::new();
+    let initial = zone.counts();
+    let managed = zone.managed();
+    let mut target = managed / 2;
+    for step in 0..steps {
+        if step % 1000 == 0 {
+            target = managed * (1 + random.next(19)) / 20;
+        }
+        let used = managed - zone.free_frames();
+        if held.is_empty() || (used < target && random.next(4) != 0) {
+            let top = u64::from(zone.max_order().as_u8());
+            let order = if random.next(4) == 0 { random.next(top + 1) } else { random.next(4) };
+            let order = Order::new(order as u8).unwrap();
+            let t = MigrateType::ALL[random.next(3) as usize];
+            if let Some(pfn) = zone.alloc::<Host>(order, t, AllocFlags::empty()) {
+                assert!(pfn.is_aligned(order));
+                held.push((pfn, order));
+            }
+        } else {
+            let (pfn, order) = held.swap_remove(random.next(held.len() as u64) as usize);
+            zone.free::<Host>(pfn, order).unwrap();
+            assert!(zone.free::<Host>(pfn, order).is_err());
+        }
+        if step % 64 == 0 {
+            zone.check().unwrap_or_else(|v| panic!("step {step}: {v}"));
+            let sum: u64 = held.iter().map(|h| h.1.frames()).sum();
+            assert_eq!(sum + zone.free_frames(), managed);
+        }
+    }
+    for (pfn, order) in held {
+        zone.free::<Host>(pfn, order).unwrap();
+    }
+    zone.check().unwrap();
+    assert_eq!(zone.counts().by_order, initial.by_order);
+}
+
+#[test]
+fn aligned_zone() {
+    let span = PfnRange::new(Pfn::new(0), Pfn::new(64 * 512));
+    with_zone(span, 10, |zone| {
+        zone.release(span).unwrap();
+        zone.check().unwrap();
+        churn(zone, 1, 40_000);
+    });
+}
+
+#[test]
+fn large_blocks_and_ragged_ends() {
+    let span = PfnRange::new(Pfn::new(4099), Pfn::new(4099 + 70 * 512 + 77));
+    with_zone(span, 12, |zone| {
+        zone.release(PfnRange::new(Pfn::new(4100), Pfn::new(9000))).unwrap();
+        zone.release(PfnRange::new(Pfn::new(9001), span.end)).unwrap();
+        zone.check().unwrap();
+        churn(zone, 2, 40_000);
+    });
+}
+
+#[test]
+fn less_than_a_pageblock() {
+    let span = PfnRange::new(Pfn::new(5), Pfn::new(300));
+    with_zone(span, 10, |zone| {
+        zone.release(span).unwrap();
+        churn(zone, 3, 10_000);
+    });
+}
+
+#[test]
+fn bulk_calls_agree_with_single_ones() {
+    let span = PfnRange::new(Pfn::new(0), Pfn::new(32 * 512));
+    with_zone(span, 10, |zone| {
+        zone.release(span).unwrap();
+        let initial = zone.counts();
+        let mut random = Random(77);
+        let mut held: Vec<(Order, Vec<u32>)> = Vec::new();
+        let mut singles = Vec::new();
+        for _ in 0..20_000 {
+            match random.next(5) {
+                0 | 1 => {
+                    let order = Order::new(random.next(4) as u8).unwrap();
+                    let mut out = vec![0; random.next(70) as usize];
+                    let got = zone.alloc_bulk::<Host>(order, MigrateType::ALL[random.next(3) as usize], &mut out);
+                    out.truncate(got);
+                    held.push((order, out));
+                }
+                2 => {
+                    let t = MigrateType::ALL[random.next(3) as usize];
+                    singles.extend(zone.alloc::<Host>(Order::ZERO, t, AllocFlags::empty()));
+                }
+                3 if !singles.is_empty() => {
+                    let pfn = singles.swap_remove(random.next(singles.len() as u64) as usize);
+                    zone.free::<Host>(pfn, Order::ZERO).unwrap();
+                }
+                _ if !held.is_empty() => {
+                    let (order, mut blocks) = held.swap_remove(random.next(held.len() as u64) as usize);
+                    if random.next(2) == 0 {
+                        for i in (1..blocks.len()).rev() {
+                            blocks.swap(i, random.next(i as u64 + 1) as usize);
+                        }
+                    }
+                    assert_eq!(zone.free_bulk::<Host>(order, &blocks), 0);
+                }
+                _ => {}
+            }
+            if random.next(16) == 0 {
+                zone.check().unwrap();
+            }
+        }
+        for (order, blocks) in held {
+            assert_eq!(zone.free_bulk::<Host>(order, &blocks), 0);
+            assert_eq!(zone.free_bulk::<Host>(order, &blocks), blocks.len(), "a second time: refused");
+        }
+        for pfn in singles {
+            zone.free::<Host>(pfn, Order::ZERO).unwrap();
+        }
+        zone.check().unwrap();
+        assert_eq!(zone.counts().by_order, initial.by_order);
+    });
+}
