@@ -1,0 +1,121 @@
+//! What is wrong with a file that we were given, and where.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a line was refused: what was expected, and what was found in its place.
+///
+/// ```
+/// let error = pageblock_lab::trace::parse_line(b"not a trace line").unwrap_err();
+/// assert!(error.to_string().starts_with("expected `task-pid [cpu] flags timestamp: event:`, found `not a trace line`"));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// The text is not what the format asks for.
+    Syntax {
+        /// What belongs here.
+        expected: &'static str,
+        /// The beginning of what is here.
+        found: String,
+    },
+    /// The recording says of itself that it is incomplete.
+    Lost {
+        /// Number of events that are missing, where it says so.
+        events: Option<u64>,
+    },
+}
+
+impl ParseError {
+    /// Longest excerpt in a message, in bytes.
+    const EXCERPT: usize = 60;
+
+    /// A syntax error at `found`.
+    pub(crate) fn syntax(expected: &'static str, found: &[u8]) -> Self {
+        let excerpt = &found[..found.len().min(Self::EXCERPT)];
+        Self::Syntax { expected, found: String::from_utf8_lossy(excerpt).into_owned() }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax { expected, found } if found.is_empty() => {
+                write!(f, "expected {expected}, found the end of the line")
+            }
+            Self::Syntax { expected, found } => write!(f, "expected {expected}, found `{found}`"),
+            Self::Lost { events: Some(events) } => {
+                write!(f, "expected a complete recording, found that {events} events were lost")
+            }
+            Self::Lost { events: None } => f.write_str("expected a complete recording, found that events were lost"),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// A fault in an input file: always with its name and, where one line is to blame, with the line's number.
+///
+/// ```
+/// use pageblock_lab::{InputError, state::Buddyinfo};
+/// let error = Buddyinfo::parse("buddyinfo".as_ref(), "Node 0, zone Normal 1 x\n").unwrap_err();
+/// assert_eq!(error.to_string(), "buddyinfo:1: expected a number of free blocks, found `x`");
+/// assert!(matches!(error, InputError::Line { line: 1, .. }));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The file is not there or cannot be opened.
+    #[error("{}: expected {expected}: {source}", file.display())]
+    Open {
+        /// The file.
+        file: PathBuf,
+        /// What it should have been.
+        expected: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Reading failed on the way: a damaged or truncated compressed file.
+    #[error("{}:{line}: expected {expected}: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Number of the line that could not be read, from 1, in the decompressed text.
+        line: u64,
+        /// What should have come.
+        expected: &'static str,
+        /// What the reader said.
+        source: io::Error,
+    },
+    /// A line is malformed.
+    #[error("{}:{line}: {error}", file.display())]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// Number of the line, from 1, in the decompressed text.
+        line: u64,
+        /// What is wrong with it.
+        error: ParseError,
+    },
+    /// The file as a whole lacks something, or contradicts another.
+    #[error("{}: expected {expected}", file.display())]
+    Content {
+        /// The file.
+        file: PathBuf,
+        /// What it should have said.
+        expected: String,
+    },
+}
+
+impl InputError {
+    /// A malformed line.
+    pub(crate) fn line(file: &Path, line: u64, error: ParseError) -> Self {
+        Self::Line { file: file.to_owned(), line, error }
+    }
+
+    /// A fault of the whole file.
+    pub(crate) fn content(file: &Path, expected: impl Into<String>) -> Self {
+        Self::Content { file: file.to_owned(), expected: expected.into() }
+    }
+}

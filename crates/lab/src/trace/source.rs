@@ -1,0 +1,125 @@
+//! Lines of a file, plain or zstd, streamed.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::InputError;
+
+/// The first bytes of a zstd frame.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Longest line that is read, in bytes: a file without line ends must not fill the memory.
+const MAX_LINE: usize = 64 << 10;
+const BUFFER: usize = 256 << 10;
+
+/// Counts the bytes that are read from the file itself.
+struct Counted {
+    file: File,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.bytes.set(self.bytes.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// The lines of a file, one at a time, without an allocation a line.
+pub(crate) struct LineSource {
+    path: PathBuf,
+    input: Box<dyn BufRead>,
+    line: Vec<u8>,
+    number: u64,
+    bytes: Rc<Cell<u64>>,
+    size: u64,
+}
+
+impl LineSource {
+    /// Opens the file; whether it is compressed is seen from its first bytes.
+    pub(crate) fn open(path: &Path, expected: &'static str) -> Result<Self, InputError> {
+        let open = |source| InputError::Open { file: path.to_owned(), expected, source };
+        let file = File::open(path).map_err(open)?;
+        let metadata = file.metadata().map_err(open)?;
+        if metadata.is_dir() {
+            return Err(open(io::Error::from(io::ErrorKind::IsADirectory)));
+        }
+        let bytes = Rc::new(Cell::new(0));
+        let mut raw = BufReader::with_capacity(BUFFER, Counted { file, bytes: Rc::clone(&bytes) });
+        let compressed = raw.fill_buf().map_err(open)?.starts_with(&ZSTD_MAGIC);
+        let input: Box<dyn BufRead> = if compressed {
+            let decoder = zstd::stream::read::Decoder::with_buffer(raw).map_err(open)?;
+            Box::new(BufReader::with_capacity(BUFFER, decoder))
+        } else {
+            Box::new(raw)
+        };
+        Ok(Self { path: path.to_owned(), input, line: Vec::with_capacity(512), number: 0, bytes, size: metadata.len() })
+    }
+
+    /// The file's name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of the line that was read last, from 1.
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes read so far, and bytes of the file.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        (self.bytes.get(), self.size)
+    }
+
+    /// The next line without its end; `None` at the end of the file.
+    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, InputError> {
+        self.number += 1;
+        match self.fill_line() {
+            Ok(0) => {
+                self.number -= 1;
+                Ok(None)
+            }
+            Ok(_) => Ok(Some(self.line.strip_suffix(b"\n").unwrap_or(&self.line))),
+            Err(source) => Err(self.failed(source)),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> InputError {
+        let expected = match source.kind() {
+            io::ErrorKind::UnexpectedEof => "the rest of the compressed file, which is cut short",
+            io::ErrorKind::InvalidData => "a line of at most 64 KiB",
+            _ => "readable data",
+        };
+        InputError::Read { file: self.path.clone(), line: self.number, expected, source }
+    }
+
+    fn fill_line(&mut self) -> io::Result<usize> {
+        self.line.clear();
+        loop {
+            let buffered = match self.input.fill_buf() {
+                Ok(buffered) => buffered,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let end = memchr::memchr(b'\n', buffered);
+            let used = end.map_or(buffered.len(), |end| end + 1);
+            self.line.extend_from_slice(&buffered[..used]);
+            self.input.consume(used);
+            if end.is_some() || used == 0 {
+                return Ok(self.line.len());
+            }
+            if self.line.len() > MAX_LINE {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the line is longer"));
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for LineSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LineSource").field("path", &self.path).field("number", &self.number).finish_non_exhaustive()
+    }
+}
