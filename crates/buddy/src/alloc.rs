@@ -96,7 +96,7 @@ impl ZoneCore<'_> {
         let (word, run) = bits::smallest_word_run(full, WORD_ORDER)?;
         let b = self.blocks.get_mut(block as usize)?;
         let word = word as usize % BLOCK_WORDS;
-        b.map[word] = u64::MAX & !bits::ones(order);
+        b.map[word] = !bits::ones(order);
         b.presence[word] = (1u8 << WORD_ORDER) - (1u8 << order);
         b.free = b.free.wrapping_sub(1 << order);
         let migrate_type = b.migrate_type;
@@ -126,7 +126,7 @@ impl ZoneCore<'_> {
         }
         self.sub_free(migrate_type, 1 << order);
         self.relink(block);
-        Some(block << BLOCK_SHIFT | word * WORD_FRAMES)
+        Some((block << BLOCK_SHIFT) | (word * WORD_FRAMES))
     }
 
     /// Takes a block from a wholly free run of pageblocks.
