@@ -9,7 +9,7 @@
 //! * requests: [`Order`], [`MigrateType`], [`Gfp`] and the pure mapping from flags to zone, type and [`AllocFlags`];
 //! * [`sync`]: **every** lock and atomic, real and under the model checker;
 //! * [`Platform`]: the seam that a kernel fills, and [`trace`]: the events it can listen to;
-//! * `region`: from a firmware's memory map to a clean list of frames;
+//! * [`region`]: from a firmware's memory map to a clean list of frames;
 //! * [`Carver`]: from raw bytes to typed metadata, the only place where memory gets a type.
 //!
 //! # Invariants
@@ -37,6 +37,7 @@ mod ids;
 mod migrate;
 mod order;
 mod platform;
+pub mod region;
 pub mod state;
 pub mod sync;
 pub mod trace;

@@ -1,0 +1,89 @@
+//! How much of each node's top is a Movable zone.
+
+use super::map::RegionMap;
+use super::node::MAX_NODES;
+use super::zones::{ZoneLimitError, ZoneLimits, hull, on};
+use crate::{MAX_PFN, NodeId, Order, PfnRange, ZoneKind};
+
+/// No Movable zone: it would start above all frames.
+const NONE: u64 = MAX_PFN;
+
+/// The first frame of each node's Movable zone (`find_zone_movable_pfns_for_nodes()`).
+///
+/// What the kernel keeps is spread evenly over the nodes; a node that is smaller than its share passes the rest on.
+/// Memory below the highest zone that has any counts as the kernel's first: a Movable zone is cut from that zone only.
+pub(super) fn movable_starts<const N: usize>(
+    map: &RegionMap<N>,
+    limits: &ZoneLimits,
+) -> Result<[u64; MAX_NODES], ZoneLimitError> {
+    let present = map.present_frames();
+    let kernel = kernel_frames(present, limits)?;
+    if kernel == 0 || kernel >= present {
+        return Ok([NONE; MAX_NODES]);
+    }
+    let floor = top_zone_start(map, limits);
+    let mut starts = [0; MAX_NODES];
+    let mut nodes = nodes(map).count() as u64;
+    let mut required = kernel;
+    while required > 0 && nodes > 0 {
+        let share = required.div_ceil(nodes);
+        for node in self::nodes(map) {
+            if let Some(start) = starts.get_mut(node.index()) {
+                let got = give_kernel(on(map.present(), node), start, floor, share.min(required));
+                required = required.saturating_sub(got);
+            }
+        }
+        nodes -= 1;
+    }
+    for (number, start) in starts.iter_mut().enumerate() {
+        let end = hull(on(map.present(), NodeId::new(number as u8))).map_or(0, |hull| hull.end.as_u64());
+        let rounded = (*start).max(floor).next_multiple_of(Order::MAX.frames());
+        *start = if rounded < end { rounded } else { NONE };
+    }
+    Ok(starts)
+}
+
+/// Frames that are to stay outside Movable zones; 0 if nobody asks for a Movable zone.
+fn kernel_frames(present: u64, limits: &ZoneLimits) -> Result<u64, ZoneLimitError> {
+    if limits.movable == 0 {
+        return Ok(limits.kernel);
+    }
+    let wanted = limits.movable.saturating_add(Order::MAX.frames() - 1) & !(Order::MAX.frames() - 1);
+    if wanted >= present {
+        return Err(ZoneLimitError::MovableTooLarge { wanted, present });
+    }
+    Ok(limits.kernel.max(present - wanted))
+}
+
+/// Where the highest zone that has memory on any node begins.
+fn top_zone_start<const N: usize>(map: &RegionMap<N>, limits: &ZoneLimits) -> u64 {
+    let windows = limits.windows(NONE);
+    let populated = |window: &&PfnRange| map.present_in(**window).next().is_some();
+    windows.iter().take(ZoneKind::Movable.index()).rev().find(populated).map_or(0, |window| window.start.as_u64())
+}
+
+/// Gives the kernel up to `share` more frames of a node, from `start` up, and moves `start` behind them. Returns how many
+/// frames the kernel got: memory below `floor` is its own anyway and may be more than its share.
+fn give_kernel(runs: impl Iterator<Item = PfnRange>, start: &mut u64, floor: u64, share: u64) -> u64 {
+    let mut got = 0;
+    for run in runs {
+        let first = run.start.as_u64().max(*start);
+        let end = run.end.as_u64();
+        if first >= end {
+            continue;
+        }
+        let below = floor.clamp(first, end) - first;
+        let above = (end - first - below).min(share.saturating_sub(got + below));
+        if below + above == 0 {
+            break;
+        }
+        got += below + above;
+        *start = first + below + above;
+    }
+    got
+}
+
+/// The nodes that have memory, ascending.
+fn nodes<const N: usize>(map: &RegionMap<N>) -> impl Iterator<Item = NodeId> + '_ {
+    (0..MAX_NODES as u8).map(NodeId::new).filter(|node| on(map.present(), *node).next().is_some())
+}

@@ -1,0 +1,66 @@
+//! Which node a frame belongs to.
+
+use arrayvec::ArrayVec;
+
+use super::set::{Full, Span};
+use crate::NodeId;
+
+/// Nodes are numbered below this.
+pub const MAX_NODES: usize = 16;
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    frames: Span,
+    node: NodeId,
+}
+
+/// The claims of nodes on frames. Frames that nobody claims belong to node 0; where claims overlap the highest number
+/// wins, so that a map that says nothing about nodes (all 0) and one that does can be fed in together, in any order.
+#[derive(Clone, Debug)]
+pub(super) struct NodeClaims<const N: usize> {
+    claims: ArrayVec<Claim, N>,
+}
+
+impl<const N: usize> NodeClaims<N> {
+    pub(super) const fn new() -> Self {
+        Self { claims: ArrayVec::new_const() }
+    }
+
+    /// Records that the frames belong to the node.
+    pub(super) fn add(&mut self, frames: Span, node: NodeId) -> Result<(), Full> {
+        if node.index() == 0 || frames.len() == 0 {
+            return Ok(());
+        }
+        let touching = |claim: &&mut Claim| {
+            claim.node == node && claim.frames.start <= frames.end && frames.start <= claim.frames.end
+        };
+        if let Some(claim) = self.claims.iter_mut().find(touching) {
+            claim.frames.start = claim.frames.start.min(frames.start);
+            claim.frames.end = claim.frames.end.max(frames.end);
+            return Ok(());
+        }
+        self.claims.try_push(Claim { frames, node }).map_err(|_| Full)
+    }
+
+    /// The frame's node.
+    pub(super) fn node_of(&self, frame: u64) -> NodeId {
+        let claims = self.claims.iter().filter(|claim| claim.frames.start <= frame && frame < claim.frames.end);
+        claims.map(|claim| claim.node).max().unwrap_or_default()
+    }
+
+    /// The node of the first frame, and how far the range is all on that node.
+    pub(super) fn head(&self, range: Span) -> (NodeId, u64) {
+        let node = self.node_of(range.start);
+        let mut end = range.start;
+        while end < range.end && self.node_of(end) == node {
+            end = self.next_border(end).min(range.end);
+        }
+        (node, end)
+    }
+
+    /// The next frame above this one where a claim begins or ends.
+    fn next_border(&self, frame: u64) -> u64 {
+        let borders = self.claims.iter().flat_map(|claim| [claim.frames.start, claim.frames.end]);
+        borders.filter(|border| *border > frame).min().unwrap_or(u64::MAX)
+    }
+}
