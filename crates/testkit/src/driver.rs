@@ -1,8 +1,8 @@
 //! Applies operations to an allocator under test and to the oracle, and compares.
 
-use pageblock_frame::{AllocFlags, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange};
+use pageblock_frame::{AllocFlags, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange};
 
-use crate::{Breach, Counts, FreeFault, Live, Op, Oracle, decompose};
+use crate::{Breach, Counts, FreeFault, Holder, Live, Op, Oracle, decompose};
 
 /// An allocator under test: an adapter writes what it can do. What it cannot do stays at its default and is skipped.
 pub trait Subject {
@@ -18,7 +18,7 @@ pub trait Subject {
     /// Frames free now, withheld ones not counted.
     fn free_frames(&self) -> u64;
 
-    /// Free blocks of each order, those of withheld pageblocks not counted.
+    /// Free blocks of each order, those of withheld pageblocks too.
     fn counts(&self) -> Counts;
 
     /// Type of the frame's pageblock.
@@ -34,12 +34,12 @@ pub trait Subject {
     fn check(&self) -> Result<(), String>;
 
     /// Allocates the block at `pfn`; true if that worked. `None` if the allocator has no such call.
-    fn alloc_at(&mut self, _pfn: Pfn, _order: Order, _migrate_type: MigrateType) -> Option<bool> {
+    fn alloc_at(&mut self, _pfn: Pfn, _order: Order) -> Option<bool> {
         None
     }
 
-    /// Allocates `frames` contiguous frames, each then a block of its own. The outer `None`: no such call.
-    fn alloc_exact(&mut self, _frames: u64, _migrate_type: MigrateType) -> Option<Option<Pfn>> {
+    /// Allocates `frames` contiguous frames. The outer `None`: no such call.
+    fn alloc_exact(&mut self, _frames: u64, _migrate_type: MigrateType) -> Option<Option<PfnRange>> {
         None
     }
 
@@ -48,28 +48,39 @@ pub trait Subject {
         None
     }
 
-    /// Frees a run of order-0 blocks; true if that worked. `None` if there is no such call.
-    fn free_run(&mut self, _range: PfnRange) -> Option<bool> {
+    /// Frees a run of frames, in whatever blocks they are held. `None` if there is no such call.
+    fn free_run(&mut self, _range: PfnRange) -> Option<Result<(), FreeFault>> {
         None
     }
 
-    /// Allocates up to `count` blocks with one call.
-    fn alloc_bulk(&mut self, order: Order, count: usize, migrate_type: MigrateType) -> Vec<Pfn> {
-        (0..count).map_while(|_| self.alloc(order, migrate_type, AllocFlags::empty())).collect()
-    }
-
-    /// Frees blocks of one order with one call; returns how many were accepted.
-    fn free_bulk(&mut self, pfns: &[Pfn], order: Order) -> usize {
-        pfns.iter().filter(|&&pfn| self.free(pfn, order).is_ok()).count()
-    }
-
-    /// Withholds the frame's pageblock; true if it was not withheld and is now. `None` if there is no such call.
-    fn isolate(&mut self, _pfn: Pfn) -> Option<bool> {
+    /// Allocates up to `count` blocks with one call, for a per-CPU list. `None` if there is no such call.
+    fn alloc_bulk(&mut self, _order: Order, _count: usize, _migrate_type: MigrateType) -> Option<Vec<Pfn>> {
         None
     }
 
-    /// Ends the isolation of the frame's pageblock.
-    fn unisolate(&mut self, _pfn: Pfn) {}
+    /// Frees listed blocks of one order with one call; returns how many were refused.
+    fn free_bulk(&mut self, pfns: &[Pfn], _order: Order) -> usize {
+        pfns.len()
+    }
+
+    /// Withholds the frame's pageblock; true if it was not withheld and is now.
+    fn isolate(&mut self, _pfn: Pfn) -> bool {
+        false
+    }
+
+    /// Ends the isolation of the frame's pageblock; true if it was withheld.
+    fn unisolate(&mut self, _pfn: Pfn) -> bool {
+        false
+    }
+
+    /// Gives the frame's pageblock to a type. Withheld ones stay what they are.
+    fn retype(&mut self, _pfn: Pfn, _migrate_type: MigrateType) {}
+
+    /// Puts the frame's pageblock into the high-order atomic reserve, if the rules allow.
+    fn reserve(&mut self, _pfn: Pfn) {}
+
+    /// Takes a pageblock out of the high-order atomic reserve.
+    fn unreserve(&mut self, _migrate_type: MigrateType) {}
 
     /// Gives the allocator more frames; true if that worked.
     fn add_memory(&mut self, _range: PfnRange) -> bool {
@@ -118,7 +129,7 @@ impl<S: Subject> Driver<S> {
                 let offset = u64::from(offset) % live.order.frames();
                 this.free(live.pfn.add(offset), live.order)
             }),
-            Op::AllocAt { frame, order, migrate_type } => self.alloc_at(frame, order, migrate_type),
+            Op::AllocAt { frame, order } => self.alloc_at(frame, order),
             Op::AllocExact { frames, migrate_type } => self.alloc_exact(frames.into(), migrate_type),
             Op::Split { victim, order } => self.on_live(victim, |this, live| this.split(live, order)),
             Op::FreePart { victim, offset, frames } => {
@@ -129,6 +140,20 @@ impl<S: Subject> Driver<S> {
             Op::Isolate { block } => self.isolate(block),
             Op::Unisolate { block } => self.unisolate(block),
             Op::AddMemory { piece } => self.add_memory(piece),
+            _ => {
+                self.change_types(op);
+                Ok(())
+            }
+        }
+    }
+
+    /// Operations that only change what pageblocks are for.
+    fn change_types(&mut self, op: &Op) {
+        match *op {
+            Op::Retype { block, migrate_type } => self.subject.retype(self.pageblock(block), migrate_type),
+            Op::Reserve { block } => self.subject.reserve(self.pageblock(block)),
+            Op::Unreserve { migrate_type } => self.subject.unreserve(migrate_type),
+            _ => {}
         }
     }
 
@@ -159,7 +184,10 @@ impl<S: Subject> Driver<S> {
             self.unisolate(0)?;
         }
         while let Some(block) = self.oracle.victim(0) {
-            self.free(block.pfn, block.order)?;
+            match block.holder {
+                Holder::Caller => self.free(block.pfn, block.order)?,
+                Holder::List => self.free_listed(&[block.pfn], block.order)?,
+            }
         }
         self.verify()
     }
@@ -169,8 +197,7 @@ impl<S: Subject> Driver<S> {
     pub fn decomposition(&self) -> Counts {
         let classes = self.classes();
         decompose(self.oracle.span(), self.subject.max_order(), |pfn| {
-            let free = self.oracle.is_free(pfn) && !self.oracle.is_isolated(pfn);
-            free.then(|| classes[self.subject.block_type(pfn).index()])
+            self.oracle.is_free(pfn).then(|| classes[self.subject.block_type(pfn).index()])
         })
     }
 
@@ -207,11 +234,16 @@ impl<S: Subject> Driver<S> {
         }
     }
 
-    /// An ordinary request may be refused only if no pageblock of an ordinary type has a large enough free block.
+    /// A request may be refused only if no pageblock of an ordinary type has a large enough free block.
     fn may_refuse(&self, order: Order) -> Result<(), Breach> {
+        self.may_refuse_if(order, MigrateType::is_ordinary)
+    }
+
+    /// A request may be refused only if no pageblock of a type that may serve has a large enough free block.
+    fn may_refuse_if(&self, order: Order, serves: impl Fn(MigrateType) -> bool) -> Result<(), Breach> {
         let counts = decompose(self.oracle.span(), self.subject.max_order(), |pfn| {
-            let free = self.oracle.is_free(pfn) && !self.oracle.is_isolated(pfn);
-            (free && self.subject.block_type(pfn).is_ordinary()).then_some(0)
+            let block_type = self.subject.block_type(pfn);
+            (self.oracle.is_free(pfn) && serves(block_type)).then_some(block_type as u8)
         });
         if order <= self.subject.max_order() && counts[order.index()..].iter().any(|&blocks| blocks > 0) {
             return Err(Breach::Refused { what: format!("a block of order {order} (free blocks {counts:?})") });
@@ -238,15 +270,15 @@ impl<S: Subject> Driver<S> {
         self.free(span.end.add(distance.into()), order)
     }
 
-    fn alloc_at(&mut self, frame: u32, order: Order, migrate_type: MigrateType) -> Result<(), Breach> {
+    fn alloc_at(&mut self, frame: u32, order: Order) -> Result<(), Breach> {
         let pfn = Pfn::new(self.frame(frame).as_u64() & !(order.frames() - 1));
         let range = PfnRange::from_len(pfn, order.frames());
         let possible = (range.start.as_u64()..range.end.as_u64())
             .map(Pfn::new)
             .all(|pfn| self.oracle.is_free(pfn) && !self.oracle.is_isolated(pfn));
-        match self.subject.alloc_at(pfn, order, migrate_type) {
+        match self.subject.alloc_at(pfn, order) {
             Some(true) => self.oracle.take(pfn, order),
-            Some(false) if possible && order <= PAGEBLOCK_ORDER => {
+            Some(false) if possible && order <= self.subject.max_order() => {
                 Err(Breach::Refused { what: format!("the free block of order {order} at {pfn}") })
             }
             _ => Ok(()),
@@ -255,84 +287,95 @@ impl<S: Subject> Driver<S> {
 
     fn alloc_exact(&mut self, frames: u64, migrate_type: MigrateType) -> Result<(), Breach> {
         match self.subject.alloc_exact(frames, migrate_type) {
-            Some(Some(_)) if frames == 0 => Err(Breach::Granted { what: "no frames at all".into() }),
-            Some(Some(pfn)) => self.oracle.take_frames(pfn, frames),
+            Some(Some(range)) if range.len() != frames || frames == 0 => {
+                Err(Breach::Granted { what: format!("{range} for {frames} frames") })
+            }
+            Some(Some(range)) => self.oracle.take_run(range),
             Some(None) => Order::fitting(frames).map_or(Ok(()), |order| self.may_refuse(order)),
             None => Ok(()),
         }
     }
 
     fn split(&mut self, live: Live, order: Order) -> Result<(), Breach> {
-        let possible = order <= live.order;
+        let possible = order < live.order && live.holder == Holder::Caller;
         match self.subject.split(live.pfn, live.order, order) {
             Some(true) if possible => {
                 self.oracle.split(live.pfn, order);
                 Ok(())
             }
-            Some(true) => Err(Breach::Granted { what: format!("a split of order {} to {order}", live.order) }),
-            Some(false) if possible => Err(Breach::Refused { what: format!("a split of {live:?} to {order}") }),
+            Some(true) => Err(Breach::Granted { what: format!("a split of {live:?} to order {order}") }),
+            Some(false) if possible => Err(Breach::Refused { what: format!("a split of {live:?} to order {order}") }),
             _ => Ok(()),
         }
     }
 
-    /// Splits the block into frames and frees a run of them.
     fn free_part(&mut self, live: Live, offset: u32, frames: u32) -> Result<(), Breach> {
-        self.split(live, Order::ZERO)?;
         let offset = u64::from(offset) % live.order.frames();
-        let frames = 1 + u64::from(frames) % (live.order.frames() - offset);
+        let frames = 1 + u64::from(frames) % (live.order.frames() + 8);
         let range = PfnRange::from_len(live.pfn.add(offset), frames);
-        if self.oracle.block_of(range.start).is_none_or(|block| block.order != Order::ZERO) {
-            return Ok(()); // there was no split
+        let expected = self.oracle.expect_free_run(range);
+        let Some(got) = self.subject.free_run(range) else { return Ok(()) };
+        if expected != got {
+            return Err(Breach::FreeRun { range, expected, got });
         }
-        match self.subject.free_run(range) {
-            Some(true) => {
-                for i in 0..frames {
-                    self.oracle.give_back(range.start.add(i));
-                }
-                Ok(())
-            }
-            Some(false) => Err(Breach::Refused { what: format!("the free of the live frames {range}") }),
-            None => Ok(()),
+        if got.is_ok() {
+            self.oracle.give_back_run(range);
         }
+        Ok(())
     }
 
     fn bulk_alloc(&mut self, order: Order, count: u8, migrate_type: MigrateType) -> Result<(), Breach> {
-        let pfns = self.subject.alloc_bulk(order, count.into(), migrate_type);
+        let Some(pfns) = self.subject.alloc_bulk(order, count.into(), migrate_type) else { return Ok(()) };
         if pfns.len() > count.into() {
             return Err(Breach::Granted { what: format!("{} blocks where {count} were asked for", pfns.len()) });
         }
-        pfns.iter().try_for_each(|&pfn| self.oracle.take(pfn, order))?;
-        if pfns.is_empty() && count > 0 { self.may_refuse(order) } else { Ok(()) }
+        pfns.iter().try_for_each(|&pfn| self.oracle.take_for(Holder::List, pfn, order))?;
+        if pfns.len() < count.into() { self.may_refuse_if(order, |serves| serves == migrate_type) } else { Ok(()) }
     }
 
     fn bulk_free(&mut self, victim: u32, limit: u8) -> Result<(), Breach> {
-        let Some(first) = self.oracle.victim(victim) else { return Ok(()) };
-        let same = self.oracle.live().iter().filter(|block| block.order == first.order);
-        let pfns: Vec<Pfn> = same.map(|block| block.pfn).filter(|&pfn| pfn >= first.pfn).take(limit.into()).collect();
-        let accepted = self.subject.free_bulk(&pfns, first.order);
-        if accepted != pfns.len() {
-            return Err(count("blocks accepted by a bulk free", pfns.len(), accepted));
+        let listed = || self.oracle.live().iter().filter(|block| block.holder == Holder::List);
+        let Some(first) = (victim as usize).checked_rem(listed().count()).and_then(|i| listed().nth(i)) else {
+            return Ok(());
+        };
+        let (order, start) = (first.order, first.pfn);
+        let same = listed().filter(|block| block.order == order && block.pfn >= start);
+        let pfns: Vec<Pfn> = same.map(|block| block.pfn).take(limit.into()).collect();
+        self.free_listed(&pfns, order)
+    }
+
+    /// Frees listed blocks, and the first of them a second time in the same call.
+    fn free_listed(&mut self, pfns: &[Pfn], order: Order) -> Result<(), Breach> {
+        let again: Vec<Pfn> = pfns.iter().chain(pfns.first()).copied().collect();
+        let (refused, expected) = (self.subject.free_bulk(&again, order), again.len() - pfns.len());
+        if refused != expected {
+            return Err(count("blocks refused by a bulk free", expected, refused));
         }
-        for pfn in pfns {
+        for &pfn in pfns {
             self.oracle.give_back(pfn);
         }
         Ok(())
     }
 
-    fn isolate(&mut self, block: u32) -> Result<(), Breach> {
+    /// A frame in a pageblock chosen by any number.
+    fn pageblock(&self, number: u32) -> Pfn {
         let span = self.oracle.span();
-        let blocks = span.len().div_ceil(PAGEBLOCK_FRAMES);
-        let offset = u64::from(block).checked_rem(blocks).unwrap_or(0) * PAGEBLOCK_FRAMES;
-        let pfn = span.start.add(offset.min(span.len().saturating_sub(1)));
+        let first = span.start.as_u64() & !(PAGEBLOCK_FRAMES - 1);
+        let blocks = (span.end.as_u64() - first).div_ceil(PAGEBLOCK_FRAMES);
+        let block = u64::from(number).checked_rem(blocks).unwrap_or(0);
+        Pfn::new(first + block * PAGEBLOCK_FRAMES).max(span.start)
+    }
+
+    fn isolate(&mut self, block: u32) -> Result<(), Breach> {
+        let pfn = self.pageblock(block);
+        let before = self.oracle.is_isolated(pfn);
         match self.subject.isolate(pfn) {
-            Some(true) if self.oracle.is_isolated(pfn) => {
-                Err(Breach::Granted { what: format!("a second isolation of the pageblock of {pfn}") })
-            }
-            Some(true) => {
+            true if before => Err(Breach::Granted { what: format!("a second isolation of the pageblock of {pfn}") }),
+            true => {
                 self.oracle.isolate(pfn);
                 Ok(())
             }
-            _ => Ok(()),
+            false => Ok(()),
         }
     }
 
@@ -342,7 +385,9 @@ impl<S: Subject> Driver<S> {
             return Ok(());
         };
         let pfn = start.max(self.oracle.span().start);
-        self.subject.unisolate(pfn);
+        if !self.subject.unisolate(pfn) {
+            return Err(Breach::Refused { what: format!("the end of the isolation of the pageblock of {pfn}") });
+        }
         self.oracle.unisolate(pfn);
         Ok(())
     }

@@ -27,4 +27,4 @@ pub mod strategy;
 pub use decompose::{Counts, decompose};
 pub use driver::{Driver, Subject};
 pub use op::Op;
-pub use oracle::{Breach, FreeFault, Live, Oracle};
+pub use oracle::{Breach, FreeFault, Holder, Live, Oracle};

@@ -69,8 +69,6 @@ pub enum Op {
         frame: u32,
         /// Size of the block.
         order: Order,
-        /// What it is for.
-        migrate_type: MigrateType,
     },
     /// Allocate a number of frames that need not be a power of two.
     AllocExact {
@@ -86,7 +84,8 @@ pub enum Op {
         /// Order of the pieces; larger than the block is an error.
         order: Order,
     },
-    /// Free a run of frames out of a live block, keeping the rest.
+    /// Free a run of frames that begins in a live block, keeping the rest of it. The run may go on past its end, where
+    /// there may be anything.
     FreePart {
         /// Which of the live blocks.
         victim: u32,
@@ -95,7 +94,7 @@ pub enum Op {
         /// Number of frames.
         frames: u32,
     },
-    /// Allocate several blocks with one call.
+    /// Allocate several blocks with one call, for a per-CPU list.
     BulkAlloc {
         /// Size of each block.
         order: Order,
@@ -104,9 +103,9 @@ pub enum Op {
         /// What they are for.
         migrate_type: MigrateType,
     },
-    /// Free several blocks of one order with one call.
+    /// Free several listed blocks of one order with one call.
     BulkFree {
-        /// Which live block is the first; those of the same order that come after it follow.
+        /// Which listed block is the first; those of the same order that come after it follow.
         victim: u32,
         /// At most this many.
         count: u8,
@@ -120,6 +119,23 @@ pub enum Op {
     Unisolate {
         /// Which of the isolated pageblocks.
         block: u32,
+    },
+    /// Give a pageblock to a migrate type.
+    Retype {
+        /// Which pageblock of the span.
+        block: u32,
+        /// What it is for from now on.
+        migrate_type: MigrateType,
+    },
+    /// Put a pageblock into the high-order atomic reserve.
+    Reserve {
+        /// Which pageblock of the span.
+        block: u32,
+    },
+    /// Take a pageblock out of the high-order atomic reserve.
+    Unreserve {
+        /// Who wants it.
+        migrate_type: MigrateType,
     },
     /// Give the allocator another run of frames.
     AddMemory {
@@ -150,7 +166,7 @@ fn ordinary(u: &mut Unstructured<'_>) -> Result<MigrateType> {
 
 impl<'a> Arbitrary<'a> for Op {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
-        Ok(match u.int_in_range(0..=23u8)? {
+        Ok(match u.int_in_range(0..=26u8)? {
             0..=4 => Self::Alloc { order: order(u)?, migrate_type: ordinary(u)?, flags: *u.choose(&FLAGS)? },
             5..=8 => Self::Free { victim: u.arbitrary()? },
             9 => Self::FreeWrongOrder { victim: u.arbitrary()?, order: order(u)? },
@@ -158,7 +174,7 @@ impl<'a> Arbitrary<'a> for Op {
             11 => Self::FreeForeign { frame: u.arbitrary()?, order: order(u)? },
             12 => Self::FreeOutOfRange { distance: u.arbitrary()?, order: order(u)? },
             13 => Self::FreeTail { victim: u.arbitrary()?, offset: u.arbitrary()? },
-            14 => Self::AllocAt { frame: u.arbitrary()?, order: order(u)?, migrate_type: ordinary(u)? },
+            14 => Self::AllocAt { frame: u.arbitrary()?, order: order(u)? },
             15 => Self::AllocExact { frames: u32::from(u.int_in_range(0..=2100u16)?), migrate_type: ordinary(u)? },
             16 => Self::Split { victim: u.arbitrary()?, order: order(u)? },
             17 => Self::FreePart { victim: u.arbitrary()?, offset: u.arbitrary()?, frames: u.arbitrary()? },
@@ -166,6 +182,9 @@ impl<'a> Arbitrary<'a> for Op {
             20 => Self::BulkFree { victim: u.arbitrary()?, count: u.int_in_range(0..=70)? },
             21 => Self::Isolate { block: u.arbitrary()? },
             22 => Self::Unisolate { block: u.arbitrary()? },
+            23 => Self::Retype { block: u.arbitrary()?, migrate_type: *u.choose(&MigrateType::ALL[..5])? },
+            24 => Self::Reserve { block: u.arbitrary()? },
+            25 => Self::Unreserve { migrate_type: ordinary(u)? },
             _ => Self::AddMemory { piece: u.arbitrary()? },
         })
     }

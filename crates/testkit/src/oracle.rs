@@ -61,6 +61,16 @@ pub enum Breach {
         /// What the allocator said.
         got: Result<(), FreeFault>,
     },
+    /// A free of a run of frames was answered otherwise than it should have been.
+    #[error("free of the frames {range}: expected {expected:?}, got {got:?}")]
+    FreeRun {
+        /// The frames.
+        range: PfnRange,
+        /// What the oracle says.
+        expected: Result<(), FreeFault>,
+        /// What the allocator said.
+        got: Result<(), FreeFault>,
+    },
     /// A request was refused although a sufficient block is free.
     #[error("{what} was refused although there is a free block for it")]
     Refused {
@@ -113,16 +123,31 @@ pub enum FreeFault {
         /// The order that it has.
         allocated: Order,
     },
+    /// The frame is in a block on a per-CPU list.
+    OnList,
     /// Any other refusal.
     Other,
+}
+
+/// Who holds a live block.
+///
+/// ```
+/// assert_ne!(pageblock_testkit::Holder::Caller, pageblock_testkit::Holder::List);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holder {
+    /// Whoever allocated it.
+    Caller,
+    /// A per-CPU list: it came from a bulk allocation and goes back with a bulk free.
+    List,
 }
 
 /// A live block.
 ///
 /// ```
 /// use pageblock_frame::{Order, Pfn};
-/// use pageblock_testkit::Live;
-/// let block = Live { pfn: Pfn::new(8), order: Order::new(3).unwrap() };
+/// use pageblock_testkit::{Holder, Live};
+/// let block = Live { pfn: Pfn::new(8), order: Order::new(3).unwrap(), holder: Holder::Caller };
 /// assert_eq!(block.range().len(), 8);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,6 +156,8 @@ pub struct Live {
     pub pfn: Pfn,
     /// Order.
     pub order: Order,
+    /// Who holds it.
+    pub holder: Holder,
 }
 
 impl Live {
@@ -231,23 +258,41 @@ impl Oracle {
     /// # Errors
     /// [`Breach`] if it must not have.
     pub fn take(&mut self, pfn: Pfn, order: Order) -> Result<(), Breach> {
+        self.take_for(Holder::Caller, pfn, order)
+    }
+
+    /// The allocator handed out a block to a holder.
+    ///
+    /// # Errors
+    /// [`Breach`] if it must not have.
+    pub fn take_for(&mut self, holder: Holder, pfn: Pfn, order: Order) -> Result<(), Breach> {
         if !pfn.is_aligned(order) {
             return Err(Breach::Unaligned { pfn, order });
         }
         self.own(PfnRange::from_len(pfn, order.frames()))?;
-        self.insert(Live { pfn, order });
+        self.insert(Live { pfn, order, holder });
         Ok(())
     }
 
-    /// The allocator handed out `frames` frames from `pfn`; each of them is a block of its own from now on.
+    /// The allocator handed out a run of frames, as the largest aligned blocks that it makes.
     ///
     /// # Errors
     /// [`Breach`] if it must not have.
-    pub fn take_frames(&mut self, pfn: Pfn, frames: u64) -> Result<(), Breach> {
-        let range = PfnRange::from_len(pfn, frames);
+    pub fn take_run(&mut self, range: PfnRange) -> Result<(), Breach> {
         self.own(range)?;
-        Self::frames(range).for_each(|pfn| self.insert(Live { pfn, order: Order::ZERO }));
+        self.insert_run(range);
         Ok(())
+    }
+
+    /// The largest aligned blocks of a run, from its start on.
+    fn insert_run(&mut self, range: PfnRange) {
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let fits = |order: &Order| pfn.is_aligned(*order) && pfn.add(order.frames()) <= range.end;
+            let order = Order::LIMIT.up_to().rev().find(fits).unwrap_or(Order::ZERO);
+            self.insert(Live { pfn, order, holder: Holder::Caller });
+            pfn = pfn.add(order.frames());
+        }
     }
 
     fn own(&mut self, range: PfnRange) -> Result<(), Breach> {
@@ -301,8 +346,23 @@ impl Oracle {
     pub fn split(&mut self, head: Pfn, order: Order) -> Option<()> {
         let block = self.remove(head)?;
         let pieces = block.order.frames() / order.frames();
-        (0..pieces).for_each(|i| self.insert(Live { pfn: block.pfn.add(i * order.frames()), order }));
+        (0..pieces).for_each(|i| self.insert(Live { pfn: block.pfn.add(i * order.frames()), order, ..block }));
         Some(())
+    }
+
+    /// A run of held frames came back; what is left of the blocks at its ends stays, as the largest aligned blocks.
+    pub fn give_back_run(&mut self, range: PfnRange) {
+        for pfn in Self::frames(range) {
+            let Some(block) = self.block_of(pfn) else { continue };
+            let Some(block) = self.remove(block.pfn) else { continue };
+            let freed = block.range().intersect(range);
+            for pfn in Self::frames(freed) {
+                let index = self.index(pfn);
+                self.owned.set(index, false);
+            }
+            self.insert_run(PfnRange::new(block.pfn, freed.start));
+            self.insert_run(PfnRange::new(freed.end, block.range().end));
+        }
     }
 
     /// What a free must be answered with.
@@ -318,10 +378,25 @@ impl Oracle {
         }
         match self.block_of(pfn) {
             None => Err(FreeFault::NotAllocated),
+            Some(block) if block.holder == Holder::List => Err(FreeFault::OnList),
             Some(block) if block.pfn != pfn => Err(FreeFault::NotHead { head: block.pfn }),
             Some(block) if block.order != order => Err(FreeFault::OrderMismatch { allocated: block.order }),
             Some(_) => Ok(()),
         }
+    }
+
+    /// What the free of a run must be answered with: the fault of the first frame that no caller holds.
+    ///
+    /// # Errors
+    /// The fault, if the free is wrong.
+    pub fn expect_free_run(&self, range: PfnRange) -> Result<(), FreeFault> {
+        if range.intersect(self.span) != range {
+            return Err(FreeFault::OutOfRange);
+        }
+        Self::frames(range).try_for_each(|pfn| match self.block_of(pfn) {
+            Some(block) if block.holder == Holder::Caller => Ok(()),
+            _ => self.expect_free(pfn, Order::ZERO),
+        })
     }
 
     /// The live block that the frame is in.

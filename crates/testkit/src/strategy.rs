@@ -64,11 +64,7 @@ pub fn faulty() -> impl Strategy<Value = Op> + Clone {
 /// The calls that only compaction, hotplug and drivers use.
 pub fn rare() -> impl Strategy<Value = Op> + Clone {
     prop_oneof![
-        (any::<u32>(), any_order(), ordinary_type()).prop_map(|(frame, order, migrate_type)| Op::AllocAt {
-            frame,
-            order,
-            migrate_type
-        }),
+        (any::<u32>(), any_order()).prop_map(|(frame, order)| Op::AllocAt { frame, order }),
         (any::<u32>(), any_order()).prop_map(|(victim, order)| Op::Split { victim, order }),
         (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(victim, offset, frames)| Op::FreePart {
             victim,
@@ -77,6 +73,10 @@ pub fn rare() -> impl Strategy<Value = Op> + Clone {
         }),
         any::<u32>().prop_map(|block| Op::Isolate { block }),
         any::<u32>().prop_map(|block| Op::Unisolate { block }),
+        (any::<u32>(), select(&MigrateType::ALL[..5]))
+            .prop_map(|(block, migrate_type)| Op::Retype { block, migrate_type }),
+        any::<u32>().prop_map(|block| Op::Reserve { block }),
+        ordinary_type().prop_map(|migrate_type| Op::Unreserve { migrate_type }),
         any::<u8>().prop_map(|piece| Op::AddMemory { piece }),
         (any_order(), ordinary_type(), any_flags()).prop_map(|(order, migrate_type, flags)| Op::Alloc {
             order,

@@ -1,0 +1,86 @@
+//! A zone beside the oracle: every operation, right and wrong, in every shape of zone, with both compared and the zone's
+//! own checker run after each.
+
+mod subject;
+
+use pageblock_testkit::{Driver, Op, strategy};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::Config;
+use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
+use subject::{SHAPES, Shape, ZoneSubject, assert_restored};
+
+/// Chooses operations. The truth itself is the driver's oracle, because which frames an allocation returns is the
+/// allocator's free choice.
+struct Sequence;
+
+impl ReferenceStateMachine for Sequence {
+    type State = Shape;
+    type Transition = Op;
+
+    fn init_state() -> BoxedStrategy<Shape> {
+        select(SHAPES).boxed()
+    }
+
+    fn transitions(_shape: &Shape) -> BoxedStrategy<Op> {
+        strategy::nasty().boxed()
+    }
+
+    fn apply(shape: Shape, _op: &Op) -> Shape {
+        shape
+    }
+}
+
+struct ZoneMachine;
+
+impl StateMachineTest for ZoneMachine {
+    type SystemUnderTest = Driver<ZoneSubject>;
+    type Reference = Sequence;
+
+    fn init_test(shape: &Shape) -> Driver<ZoneSubject> {
+        let driver = shape.driver();
+        driver.verify().unwrap();
+        driver
+    }
+
+    fn apply(mut driver: Driver<ZoneSubject>, _shape: &Shape, op: Op) -> Driver<ZoneSubject> {
+        driver.apply(&op).unwrap();
+        driver
+    }
+
+    fn check_invariants(driver: &Driver<ZoneSubject>, _shape: &Shape) {
+        driver.verify().unwrap();
+    }
+
+    fn teardown(mut driver: Driver<ZoneSubject>, _shape: Shape) {
+        assert_restored(&mut driver);
+    }
+}
+
+prop_state_machine! {
+    #![proptest_config(Config { cases: 96, max_shrink_iters: 4000, ..Config::default() })]
+
+    #[test]
+    fn a_zone_does_what_the_oracle_says(sequential 1..120 => ZoneMachine);
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 24, ..Config::default() })]
+
+    /// Long runs of ordinary use, compared at the end: fragmentation that short sequences do not reach.
+    #[test]
+    fn long_use_leaves_no_trace(
+        shape in select(SHAPES),
+        ops in strategy::sequence(strategy::realistic(), 2000),
+    ) {
+        let mut driver = shape.driver();
+        for (step, op) in ops.iter().enumerate() {
+            driver.apply(op).unwrap();
+            if step % 200 == 0 {
+                driver.verify().unwrap();
+            }
+        }
+        driver.verify().unwrap();
+        assert_restored(&mut driver);
+    }
+}
