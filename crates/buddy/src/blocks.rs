@@ -48,6 +48,8 @@ impl ZoneCore<'_> {
         b.migrate_type = migrate_type;
         self.has_unusable |= matches!(migrate_type, MigrateType::Cma | MigrateType::HighAtomic);
         let listed = Self::linked_order(b);
+        let reserve = |migrate_type| if migrate_type == MigrateType::HighAtomic { PAGEBLOCK_FRAMES } else { 0 };
+        self.highatomic = (self.highatomic + reserve(migrate_type)).saturating_sub(reserve(old));
         self.sub_free(old, free);
         self.add_free(migrate_type, free);
         if let Some(order) = listed {
@@ -100,7 +102,6 @@ impl ZoneCore<'_> {
         if !self.policy.highatomic || self.highatomic >= self.highatomic_limit() || !b.migrate_type.is_ordinary() {
             return false;
         }
-        self.highatomic += PAGEBLOCK_FRAMES;
         self.set_type(block, MigrateType::HighAtomic);
         true
     }
@@ -117,7 +118,6 @@ impl ZoneCore<'_> {
         if block == NO_BLOCK {
             return None;
         }
-        self.highatomic = self.highatomic.saturating_sub(PAGEBLOCK_FRAMES);
         // A run of several pageblocks of the reserve gives up its first.
         self.set_type(block, migrate_type);
         Some(block)

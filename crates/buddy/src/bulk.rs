@@ -141,6 +141,9 @@ impl ZoneCore<'_> {
 
     /// Gives back `pieces` blocks of `order` of one word (counted through the zone).
     fn give_mask(&mut self, word: u32, mask: u64, (order, pieces): (u32, u32)) {
+        if mask == 0 {
+            return; // nothing came, or blocks larger than a word, which went back one by one
+        }
         if pieces < RECOUNT_FROM {
             let mut left = mask & bits::runs(mask, order);
             while left != 0 {

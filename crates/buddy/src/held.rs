@@ -159,9 +159,6 @@ impl ZoneCore<'_> {
         if b.migrate_type == MigrateType::Isolate || migrate_type == MigrateType::Isolate {
             return Err(IsolateError::AlreadyIsolated);
         }
-        let reserve = u64::from(migrate_type == MigrateType::HighAtomic) << BLOCK_SHIFT;
-        let was = u64::from(b.migrate_type == MigrateType::HighAtomic) << BLOCK_SHIFT;
-        self.highatomic = self.highatomic + reserve - was;
         self.set_type(block, migrate_type);
         Ok(())
     }

@@ -275,9 +275,9 @@ impl<S: Subject> Driver<S> {
         let range = PfnRange::from_len(pfn, order.frames());
         let possible = (range.start.as_u64()..range.end.as_u64())
             .map(Pfn::new)
-            .all(|pfn| self.oracle.is_free(pfn) && !self.oracle.is_isolated(pfn));
+            .all(|pfn| self.oracle.is_free(pfn));
         match self.subject.alloc_at(pfn, order) {
-            Some(true) => self.oracle.take(pfn, order),
+            Some(true) => self.oracle.take_at(pfn, order),
             Some(false) if possible && order <= self.subject.max_order() => {
                 Err(Breach::Refused { what: format!("the free block of order {order} at {pfn}") })
             }

@@ -266,11 +266,27 @@ impl Oracle {
     /// # Errors
     /// [`Breach`] if it must not have.
     pub fn take_for(&mut self, holder: Holder, pfn: Pfn, order: Order) -> Result<(), Breach> {
-        if !pfn.is_aligned(order) {
-            return Err(Breach::Unaligned { pfn, order });
+        let range = PfnRange::from_len(pfn, order.frames());
+        if let Some(pfn) = Self::frames(range).find(|&pfn| self.is_isolated(pfn)) {
+            return Err(Breach::Isolated { pfn });
         }
-        self.own(PfnRange::from_len(pfn, order.frames()))?;
-        self.insert(Live { pfn, order, holder });
+        self.insert_block(Live { pfn, order, holder })
+    }
+
+    /// The allocator handed out the block that was asked for by its place, which may be withheld from everybody else.
+    ///
+    /// # Errors
+    /// [`Breach`] if it must not have.
+    pub fn take_at(&mut self, pfn: Pfn, order: Order) -> Result<(), Breach> {
+        self.insert_block(Live { pfn, order, holder: Holder::Caller })
+    }
+
+    fn insert_block(&mut self, block: Live) -> Result<(), Breach> {
+        if !block.pfn.is_aligned(block.order) {
+            return Err(Breach::Unaligned { pfn: block.pfn, order: block.order });
+        }
+        self.own(block.range())?;
+        self.insert(block);
         Ok(())
     }
 
@@ -279,6 +295,9 @@ impl Oracle {
     /// # Errors
     /// [`Breach`] if it must not have.
     pub fn take_run(&mut self, range: PfnRange) -> Result<(), Breach> {
+        if let Some(pfn) = Self::frames(range).find(|&pfn| self.is_isolated(pfn)) {
+            return Err(Breach::Isolated { pfn });
+        }
         self.own(range)?;
         self.insert_run(range);
         Ok(())
@@ -302,9 +321,6 @@ impl Oracle {
             }
             if self.owned[self.index(pfn)] {
                 return Err(Breach::OwnedTwice { pfn });
-            }
-            if self.is_isolated(pfn) {
-                return Err(Breach::Isolated { pfn });
             }
         }
         for pfn in Self::frames(range) {

@@ -6,20 +6,20 @@ use pageblock_testkit::host::{Host, Stored, is_balanced};
 use pageblock_testkit::{Counts, Driver, FreeFault, Oracle, Subject, decompose};
 
 /// The platform of these tests: it counts saved interrupt states.
-pub type Machine = Host<0>;
+pub(crate) type Machine = Host<0>;
 
 /// A zone to test: where it is, what is in it, what can be added.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    pub name: &'static str,
-    pub span: (u64, u64),
-    pub max_order: u8,
-    pub managed: &'static [(u64, u64)],
-    pub pending: &'static [(u64, u64)],
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    pub(crate) span: (u64, u64),
+    pub(crate) max_order: u8,
+    pub(crate) managed: &'static [(u64, u64)],
+    pub(crate) pending: &'static [(u64, u64)],
 }
 
 /// Aligned and not, whole and with holes, small and large, low and at the very end of the frame numbers.
-pub const SHAPES: &[Shape] = &[
+pub(crate) const SHAPES: &[Shape] = &[
     Shape { name: "aligned", span: (0, 4096), max_order: 10, managed: &[(0, 4096)], pending: &[] },
     Shape { name: "ragged ends", span: (100, 3001), max_order: 10, managed: &[(100, 3001)], pending: &[] },
     Shape {
@@ -47,12 +47,12 @@ pub const SHAPES: &[Shape] = &[
     },
 ];
 
-pub fn range((start, end): (u64, u64)) -> PfnRange {
+pub(crate) fn range((start, end): (u64, u64)) -> PfnRange {
     PfnRange::new(Pfn::new(start), Pfn::new(end))
 }
 
 /// An empty zone over storage of its own.
-pub fn zone(config: ZoneConfig) -> Stored<Zone<'static>> {
+pub(crate) fn zone(config: ZoneConfig) -> Stored<Zone<'static>> {
     let bytes = ZoneStorage::bytes(config.span, config.max_order);
     // SAFETY: tests keep no state table, and nothing else of the zone, longer than the zone.
     unsafe {
@@ -64,11 +64,11 @@ pub fn zone(config: ZoneConfig) -> Stored<Zone<'static>> {
 }
 
 #[derive(Debug)]
-pub struct ZoneSubject(pub Stored<Zone<'static>>);
+pub(crate) struct ZoneSubject(pub(crate) Stored<Zone<'static>>);
 
 impl Shape {
     /// The zone and the truth about it.
-    pub fn driver(&self) -> Driver<ZoneSubject> {
+    pub(crate) fn driver(&self) -> Driver<ZoneSubject> {
         let span = range(self.span);
         let mut config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
         config.max_order = Order::new(self.max_order).unwrap();
@@ -85,7 +85,7 @@ impl Shape {
 
 /// Frees everything, gives every pageblock to the movable type, and compares with the decomposition of all managed
 /// frames: nothing of the history may be left.
-pub fn assert_restored(driver: &mut Driver<ZoneSubject>) {
+pub(crate) fn assert_restored(driver: &mut Driver<ZoneSubject>) {
     driver.settle().unwrap();
     let span = driver.oracle.span();
     let first = span.start.as_u64() & !(PAGEBLOCK_FRAMES - 1);

@@ -1,14 +1,12 @@
 //! A zone beside the oracle: every operation, right and wrong, in every shape of zone, with both compared and the zone's
 //! own checker run after each.
 
-mod subject;
-
+use crate::subject::{SHAPES, Shape, ZoneSubject, assert_restored};
 use pageblock_testkit::{Driver, Op, strategy};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::Config;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
-use subject::{SHAPES, Shape, ZoneSubject, assert_restored};
 
 /// Chooses operations. The truth itself is the driver's oracle, because which frames an allocation returns is the
 /// allocator's free choice.
@@ -58,14 +56,14 @@ impl StateMachineTest for ZoneMachine {
 }
 
 prop_state_machine! {
-    #![proptest_config(Config { cases: 96, max_shrink_iters: 4000, ..Config::default() })]
+    #![proptest_config(Config { cases: 256, max_shrink_iters: 4000, ..Config::default() })]
 
     #[test]
     fn a_zone_does_what_the_oracle_says(sequential 1..120 => ZoneMachine);
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 24, ..Config::default() })]
+    #![proptest_config(Config { cases: 40, ..Config::default() })]
 
     /// Long runs of ordinary use, compared at the end: fragmentation that short sequences do not reach.
     #[test]

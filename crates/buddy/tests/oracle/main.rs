@@ -1,0 +1,5 @@
+//! Zones against what knows nothing of buddies: the testkit's oracle, and the conformance suite.
+
+mod conformance;
+mod state_machine;
+mod subject;
