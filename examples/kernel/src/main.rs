@@ -13,6 +13,14 @@ use pageblock_kernel::{Machine, PASS, Profile, build_image, find_qemu};
 enum Mode {
     /// Boot, report, check the hardware side, free everything.
     Report,
+    /// All CPUs allocate and free, their timer interrupts as well.
+    Stress,
+    /// Memory filled to the last frame.
+    Exhaust,
+    /// Wrong frees, which have to be refused.
+    Misuse,
+    /// The cost of the operations in instructions, beside Linux 6.1; one CPU, 2 GiB.
+    Icount,
     /// A prompt, for exploring by hand.
     Monitor,
 }
@@ -30,11 +38,11 @@ struct Args {
     #[arg(value_enum, default_value = "report")]
     mode: Mode,
     /// Memory, as QEMU writes it.
-    #[arg(short, long, default_value = "512M")]
-    memory: String,
+    #[arg(short, long)]
+    memory: Option<String>,
     /// Number of CPUs.
-    #[arg(short, long, default_value_t = 4)]
-    cpus: u32,
+    #[arg(short, long)]
+    cpus: Option<u32>,
     /// QEMU's machine: pc, q35, microvm.
     #[arg(short = 'M', long, default_value = "q35")]
     machine: String,
@@ -50,11 +58,14 @@ impl Args {
     fn machine(&self) -> Machine {
         let mut words = vec![format!("mode={}", self.mode.word())];
         words.extend(self.words.iter().cloned());
+        // The instruction count is compared with one that was taken on this machine.
+        let counting = self.mode == Mode::Icount;
+        let (memory, cpus) = if counting { ("2G", 1) } else { ("512M", 4) };
         Machine {
-            memory: self.memory.clone(),
-            cpus: self.cpus,
+            memory: self.memory.clone().unwrap_or_else(|| memory.into()),
+            cpus: self.cpus.unwrap_or(cpus),
             machine: self.machine.clone(),
-            icount: self.icount,
+            icount: self.icount || counting,
             append: words.join(" "),
         }
     }

@@ -34,10 +34,17 @@ fn pass(machine: &Machine) -> Option<Run> {
     Some(run)
 }
 
+/// Runs `mode` on a machine of `memory` with `cpus`, and demands that it passes.
+fn run(mode: &str, machine: &str, memory: &str, cpus: u32) -> Option<Run> {
+    let append = format!("mode={mode}");
+    pass(&Machine { machine: machine.into(), memory: memory.into(), cpus, icount: false, append })
+}
+
 fn report(machine: &str, memory: &str, cpus: u32) -> Option<Run> {
-    let machine =
-        Machine { machine: machine.into(), memory: memory.into(), cpus, icount: false, append: "mode=report".into() };
-    pass(&machine)
+    let run = run("report", machine, memory, cpus)?;
+    assert!(run.log.contains("page tables: 65 pages mapped"), "{}", run.log);
+    assert!(run.log.contains("heap: 1072 frames in use, all back"), "{}", run.log);
+    Some(run)
 }
 
 #[test]
@@ -63,11 +70,68 @@ fn boots_with_6_gib_and_four_cpus() {
 }
 
 #[test]
+fn stress_on_one_cpu_loses_nothing() {
+    if let Some(run) = run("stress", "pc", "128M", 1) {
+        assert!(run.log.contains("frames are back"), "{}", run.log);
+    }
+}
+
+#[test]
+fn stress_on_four_cpus_loses_nothing() {
+    if let Some(run) = run("stress", "q35", "512M", 4) {
+        assert!(run.log.contains("frames are back"), "{}", run.log);
+        assert!(run.log.contains("stress: cpu 3"), "{}", run.log);
+    }
+}
+
+#[test]
+fn every_frame_can_be_taken() {
+    for cpus in [1, 4] {
+        if let Some(run) = run("exhaust", "q35", "256M", cpus) {
+            assert!(run.log.contains("frames are back"), "{}", run.log);
+        }
+    }
+}
+
+#[test]
+fn wrong_frees_are_named() {
+    let Some(run) = run("misuse", "pc", "128M", 1) else { return };
+    let lines: Vec<_> = run.log.lines().filter(|line| line.starts_with("misuse: ")).collect();
+    let want = [
+        "misuse: a wrong order: OrderMismatch",
+        "misuse: the middle of a block: NotHead",
+        "misuse: a frame beyond all memory: OutOfRange",
+        "misuse: a second time: NotAllocated",
+        "misuse: every wrong free was refused",
+    ];
+    assert_eq!(lines, want, "{}", run.log);
+}
+
+/// Counting instructions, two runs print the same to the last byte.
+#[test]
+fn counted_runs_are_identical() {
+    let machine = Machine {
+        memory: "128M".into(),
+        cpus: 1,
+        icount: true,
+        append: "mode=stress rounds=5000 tick_us=1000".into(),
+        ..Machine::default()
+    };
+    if let (Some(first), Some(second)) = (pass(&machine), pass(&machine)) {
+        assert_eq!(first.log, second.log);
+    }
+}
+
+#[test]
 fn the_monitor_answers() {
     let machine = Machine { append: "mode=monitor".into(), ..Machine::default() };
     let Some((qemu, image)) = tools() else { return };
-    let run = machine.converse(qemu, image, "help\ncpus\nnonsense\nexit\n", LIMIT).expect("`exit` ends it");
+    let run = machine
+        .converse(qemu, image, "help\ncpus\nalloc 9 2\nfrag\nfree\ncheck\nnonsense\nexit\n", LIMIT)
+        .expect("`exit` ends it");
     assert_eq!(run.status, Some(PASS), "{}", run.log);
     assert!(run.log.contains("cpu 3: controller 3"), "{}", run.log);
+    assert!(run.log.contains("2 blocks held"), "{}", run.log);
+    assert!(run.log.contains("frames free, nothing wrong"), "{}", run.log);
     assert!(run.log.contains("no command `nonsense`"), "{}", run.log);
 }

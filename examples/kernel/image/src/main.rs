@@ -14,10 +14,20 @@
 mod arch;
 mod boot;
 mod console;
+mod demo;
+mod exhaust;
+mod heap;
+mod held;
+mod holdings;
+mod icount;
 mod irq;
+mod misuse;
+mod mm;
 mod monitor;
 mod platform;
 mod qemu;
+mod stamp;
+mod stress;
 mod work;
 
 use core::sync::atomic::Ordering;
@@ -42,6 +52,8 @@ extern "C" fn kmain(start_info: u64) -> ! {
     print_map(&boot);
     let kernel = paging::map_all_memory(&boot);
     println!("kernel: {:#x}..{:#x}", kernel.start, kernel.end);
+    mm::init(&boot, &kernel);
+    heap::init();
     apic::mask_legacy();
     apic::enable();
     clock::calibrate();
@@ -52,7 +64,19 @@ extern "C" fn kmain(start_info: u64) -> ! {
     work::run_on_all(|_| paging::reload());
     println!("smp: {cpus} CPUs, {} MHz", clock::ticks_per_us());
     match boot.cmdline.value("mode").unwrap_or("report") {
-        "report" => hardware_check(),
+        "report" => {
+            hardware_check();
+            print!("{}{}{}", mm::buddyinfo(), mm::pagetypeinfo(), mm::zoneinfo());
+            demo::page_tables();
+            demo::heap();
+        }
+        "stress" => {
+            let line = &boot.cmdline;
+            stress::run(line.number("rounds", 20_000), line.number("tick_us", stress::TICK_US));
+        }
+        "exhaust" => exhaust::run(),
+        "misuse" => misuse::run(),
+        "icount" => icount::run(),
         "monitor" => monitor::run(&boot),
         other => panic!("no mode `{other}`"),
     }

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::arch::{apic, cpu};
 use crate::boot::pvh::BootInfo;
 use crate::console::try_read;
-use crate::{print, println};
+use crate::{exhaust, holdings, mm, print, println};
 
 /// Longest command line.
 const MAX: usize = 120;
@@ -19,11 +19,33 @@ struct Command {
     run: fn(&BootInfo, Words<'_>),
 }
 
-type Words<'a> = core::str::SplitAsciiWhitespace<'a>;
+/// The words behind a command's name.
+pub type Words<'a> = core::str::SplitAsciiWhitespace<'a>;
 
 const COMMANDS: &[Command] = &[
     Command { name: "help", usage: "this list", run: |_, _| help() },
     Command { name: "memory", usage: "the firmware's memory map", run: |boot, _| crate::print_map(boot) },
+    Command { name: "buddyinfo", usage: "free blocks by order", run: |_, _| print!("{}", mm::buddyinfo()) },
+    Command {
+        name: "pagetypeinfo",
+        usage: "free blocks by type and order",
+        run: |_, _| print!("{}", mm::pagetypeinfo()),
+    },
+    Command { name: "zoneinfo", usage: "the zones and their watermarks", run: |_, _| print!("{}", mm::zoneinfo()) },
+    Command {
+        name: "alloc",
+        usage: "ORDER [COUNT]: take blocks and hold them",
+        run: |_, words| holdings::alloc(words),
+    },
+    Command {
+        name: "free",
+        usage: "[COUNT]: free held blocks, the latest first",
+        run: |_, words| holdings::free(words),
+    },
+    Command { name: "frag", usage: "fill memory, then free every other frame", run: |_, _| holdings::fragment() },
+    Command { name: "stress", usage: "[ROUNDS] [TICK_US]: all CPUs allocate and free", run: |_, words| stress(words) },
+    Command { name: "exhaust", usage: "take the last frame, and give all back", run: |_, _| exhaust::run() },
+    Command { name: "check", usage: "recompute everything from the free maps", run: |_, _| check() },
     Command { name: "cpus", usage: "the CPUs and their interrupts", run: |_, _| print_cpus() },
 ];
 
@@ -32,6 +54,23 @@ fn help() {
         println!("{:<14} {}", command.name, command.usage);
     }
     println!("{:<14} end the machine", "exit");
+}
+
+/// The next word as a number, or `default`.
+pub fn number(words: &mut Words<'_>, default: u64) -> u64 {
+    words.next().and_then(|word| word.parse().ok()).unwrap_or(default)
+}
+
+fn stress(mut words: Words<'_>) {
+    let rounds = number(&mut words, 20_000);
+    crate::stress::run(rounds, number(&mut words, crate::stress::TICK_US));
+    // The stress run had the timer to itself.
+    apic::start_timer(POLL_NS);
+}
+
+fn check() {
+    mm::check();
+    println!("{} frames free, nothing wrong", mm::free_frames());
 }
 
 /// One line a CPU.

@@ -26,6 +26,8 @@ pub struct Cpu {
     pub kicks: AtomicU64,
     /// Translation shoot-downs carried out for others.
     pub shootdowns: AtomicU64,
+    /// Executes a call of the allocator. Only this CPU writes: an interrupt leaves it as it found it.
+    pub in_allocator: AtomicBool,
 }
 
 impl Cpu {
@@ -37,6 +39,7 @@ impl Cpu {
             ticks: AtomicU64::new(0),
             kicks: AtomicU64::new(0),
             shootdowns: AtomicU64::new(0),
+            in_allocator: AtomicBool::new(false),
         }
     }
 

@@ -7,7 +7,7 @@ use core::arch::global_asm;
 
 global_asm!(
     ".text",
-    ".globl memcpy, memmove, memset, memcmp, bcmp, strlen, rust_eh_personality",
+    ".globl memcpy, memmove, memset, memcmp, bcmp, strlen, rust_eh_personality, _Unwind_Resume",
     "memcpy:",
     "    mov %rdi, %rax",
     "    mov %rdx, %rcx",
@@ -63,7 +63,8 @@ global_asm!(
     "    inc %rax",
     "    jmp 3b",
     "4:  ret",
-    "rust_eh_personality:", // referred to by libcore, which was built with unwinding; nothing here unwinds
+    "rust_eh_personality:", // both are referred to by libcore and liballoc, which were built with unwinding
+    "_Unwind_Resume:",      // nothing here unwinds
     "    ud2",
     options(att_syntax)
 );

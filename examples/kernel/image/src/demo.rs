@@ -1,0 +1,145 @@
+//! What a kernel does with frames: page tables, and a heap.
+
+extern crate alloc;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use pageblock_frame::{Gfp, Order, Pfn};
+use x86_64::structures::paging::mapper::CleanUp;
+use x86_64::structures::paging::page::PageRangeInclusive;
+use x86_64::structures::paging::{
+    FrameAllocator, FrameDeallocator, Mapper, OffsetPageTable, Page, PageTableFlags, PhysFrame, Size2MiB, Size4KiB,
+};
+use x86_64::{PhysAddr, VirtAddr};
+
+use crate::arch::{ipi, paging};
+use crate::{mm, println};
+
+/// Where the lower half's test mappings begin: in two page tables at once.
+const BASE: u64 = 0x40_0000_0000 - 32 * 4096;
+/// Small pages to map.
+const PAGES: u64 = 64;
+/// Where a 2 MiB page is mapped.
+const HUGE_BASE: u64 = 0x60_0000_0000;
+
+/// Frames for page tables.
+struct TableFrames;
+
+// SAFETY: what the allocator hands out is nobody else's until it is freed.
+unsafe impl FrameAllocator<Size4KiB> for TableFrames {
+    fn allocate_frame(&mut self) -> Option<PhysFrame<Size4KiB>> {
+        mm::alloc(Order::ZERO, Gfp::KERNEL).map(|pfn| PhysFrame::containing_address(PhysAddr::new(pfn.as_u64() << 12)))
+    }
+}
+
+impl FrameDeallocator<Size4KiB> for TableFrames {
+    unsafe fn deallocate_frame(&mut self, frame: PhysFrame<Size4KiB>) {
+        if let Err(error) = mm::free(Pfn::new(frame.start_address().as_u64() >> 12), Order::ZERO) {
+            panic!("page-table frame {frame:?} refused: {error}");
+        }
+    }
+}
+
+/// Maps frames in the lower half through new page tables, uses them, and takes everything down again.
+///
+/// # Panics
+/// A mapping does not work, or frames are missing in the end.
+pub fn page_tables() {
+    let before = mm::free_frames();
+    // SAFETY: only this CPU changes page tables here.
+    let mut mapper = unsafe { paging::mapper() };
+    let pages: PageRangeInclusive<Size4KiB> = Page::range_inclusive(
+        Page::containing_address(VirtAddr::new(BASE)),
+        Page::containing_address(VirtAddr::new(BASE + (PAGES - 1) * 4096)),
+    );
+    pages.for_each(|page| map_small(&mut mapper, page));
+    let huge = map_huge(&mut mapper);
+    let used = before - mm::free_frames();
+    pages.for_each(|page| unmap_small(&mut mapper, page));
+    unmap_huge(&mut mapper, huge);
+    // SAFETY: nothing is mapped in the lower half any more, and no CPU walks there.
+    unsafe {
+        let lower: PageRangeInclusive<Size4KiB> =
+            Page::range_inclusive(Page::containing_address(VirtAddr::zero()), pages.end);
+        mapper.clean_up_addr_range(lower, &mut TableFrames);
+        mapper.clean_up_addr_range(
+            Page::range_inclusive(
+                Page::containing_address(VirtAddr::new(HUGE_BASE)),
+                Page::containing_address(VirtAddr::new(HUGE_BASE)),
+            ),
+            &mut TableFrames,
+        );
+    }
+    let after = mm::free_frames();
+    assert!(before == after, "{before} frames were free before the page tables, {after} are now");
+    println!("page tables: {} pages mapped, {used} frames in use then, all back", PAGES + 1);
+}
+
+fn map_small(mapper: &mut OffsetPageTable<'_>, page: Page<Size4KiB>) {
+    let pfn = mm::alloc(Order::ZERO, Gfp::HIGHUSER_MOVABLE).expect("memory for a page");
+    let frame = PhysFrame::containing_address(PhysAddr::new(pfn.as_u64() << 12));
+    let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
+    // SAFETY: the frame was just allocated, and nobody uses the address.
+    unsafe { mapper.map_to(page, frame, flags, &mut TableFrames) }.expect("a free address").flush();
+    let here = page.start_address().as_mut_ptr::<u64>();
+    // SAFETY: mapped a moment ago; the direct map shows the same frame.
+    unsafe {
+        here.write_volatile(pfn.as_u64() ^ 0x55);
+        let direct = paging::phys_ptr::<u64>(pfn.as_u64() << 12).read_volatile();
+        assert!(direct == pfn.as_u64() ^ 0x55, "frame {pfn:?} is not behind its page");
+    }
+}
+
+fn unmap_small(mapper: &mut OffsetPageTable<'_>, page: Page<Size4KiB>) {
+    let (frame, flush) = mapper.unmap(page).expect("mapped before");
+    flush.ignore();
+    ipi::shootdown(page.start_address());
+    // SAFETY: no page refers to the frame any more.
+    unsafe { TableFrames.deallocate_frame(frame) };
+}
+
+fn map_huge(mapper: &mut OffsetPageTable<'_>) -> Page<Size2MiB> {
+    let order = Order::new(9).expect("512 frames");
+    let pfn = mm::alloc(order, Gfp::HIGHUSER_MOVABLE).expect("memory for a 2 MiB page");
+    let page = Page::containing_address(VirtAddr::new(HUGE_BASE));
+    let frame = PhysFrame::<Size2MiB>::from_start_address(PhysAddr::new(pfn.as_u64() << 12)).expect("aligned");
+    let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
+    // SAFETY: the block was just allocated, and nobody uses the address.
+    unsafe { mapper.map_to(page, frame, flags, &mut TableFrames) }.expect("a free address").flush();
+    // SAFETY: mapped a moment ago, 2 MiB long.
+    unsafe { core::ptr::write_bytes(page.start_address().as_mut_ptr::<u8>(), 0x5a, 2 << 20) };
+    page
+}
+
+fn unmap_huge(mapper: &mut OffsetPageTable<'_>, page: Page<Size2MiB>) {
+    let (frame, flush) = mapper.unmap(page).expect("mapped before");
+    flush.ignore();
+    ipi::shootdown(page.start_address());
+    let order = Order::new(9).expect("512 frames");
+    if let Err(error) = mm::free(Pfn::new(frame.start_address().as_u64() >> 12), order) {
+        panic!("the 2 MiB page was refused: {error}");
+    }
+}
+
+/// Uses the heap as any Rust program does.
+///
+/// # Panics
+/// The collections do not hold what was put in, or frames are missing in the end.
+pub fn heap() {
+    let before = mm::free_frames();
+    let mut names: BTreeMap<u64, String> = BTreeMap::new();
+    for number in 0..2000 {
+        names.insert(number * 7919 % 2000, alloc::format!("frame {number}"));
+    }
+    let large: Box<[u8]> = alloc::vec![7; 3 << 20].into_boxed_slice();
+    let sorted: Vec<u64> = names.keys().copied().collect();
+    assert!(sorted.is_sorted() && sorted.len() == 2000 && large.iter().all(|byte| *byte == 7));
+    let used = before - mm::free_frames();
+    drop((names, large, sorted));
+    let after = mm::free_frames();
+    assert!(before == after, "{before} frames were free before the heap, {after} are now");
+    println!("heap: {used} frames in use, all back");
+}

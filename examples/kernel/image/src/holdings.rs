@@ -1,0 +1,99 @@
+//! What the monitor holds: chains of blocks, kept in the blocks themselves.
+
+use pageblock_frame::sync::Lock;
+use pageblock_frame::{Gfp, Order, Pfn};
+
+use crate::arch::paging::phys_ptr;
+use crate::monitor::{Words, number};
+use crate::{mm, println};
+
+/// The head of a block in the chain.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Link {
+    next: Option<Block>,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    pfn: Pfn,
+    order: Order,
+}
+
+/// Blocks that are held, the latest first.
+struct Chain {
+    head: Option<Block>,
+    len: u64,
+}
+
+static HELD: Lock<Chain> = Lock::new(Chain { head: None, len: 0 });
+
+impl Chain {
+    fn push(&mut self, block: Block) {
+        // SAFETY: the block was just allocated, and its first word is the chain's.
+        unsafe { phys_ptr::<Link>(block.pfn.as_u64() << 12).write(Link { next: self.head }) };
+        self.head = Some(block);
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<Block> {
+        let block = self.head?;
+        // SAFETY: the block is on the chain, so `push` wrote its link.
+        self.head = unsafe { phys_ptr::<Link>(block.pfn.as_u64() << 12).read() }.next;
+        self.len -= 1;
+        Some(block)
+    }
+}
+
+fn give(block: Block) {
+    if let Err(error) = mm::free(block.pfn, block.order) {
+        println!("free of {:?} refused: {error}", block.pfn);
+    }
+}
+
+/// `alloc ORDER [COUNT]`.
+pub fn alloc(mut words: Words<'_>) {
+    let Some(order) = words.next().and_then(|word| word.parse().ok()).and_then(Order::new) else {
+        println!("alloc ORDER [COUNT]: orders are 0 to {}", Order::MAX.as_u8());
+        return;
+    };
+    let mut chain = HELD.lock();
+    for _ in 0..number(&mut words, 1) {
+        match mm::alloc(order, Gfp::HIGHUSER_MOVABLE) {
+            Some(pfn) => chain.push(Block { pfn, order }),
+            None => {
+                println!("no block of order {}", order.as_u8());
+                break;
+            }
+        }
+    }
+    println!("{} blocks held, {} frames free", chain.len, mm::free_frames());
+}
+
+/// `free [COUNT]`: without a number, everything.
+pub fn free(mut words: Words<'_>) {
+    let mut chain = HELD.lock();
+    for _ in 0..number(&mut words, u64::MAX) {
+        match chain.pop() {
+            Some(block) => give(block),
+            None => break,
+        }
+    }
+    println!("{} blocks held, {} frames free", chain.len, mm::free_frames());
+}
+
+/// Takes all memory frame by frame, and frees every other one: plenty is free, nothing large is.
+pub fn fragment() {
+    let mut chain = HELD.lock();
+    let mut all = Chain { head: None, len: 0 };
+    while let Some(pfn) = mm::alloc(Order::ZERO, Gfp::HIGHUSER_MOVABLE | Gfp::NOWARN) {
+        all.push(Block { pfn, order: Order::ZERO });
+    }
+    while let Some(block) = all.pop() {
+        match block.pfn.as_u64() & 1 {
+            0 => chain.push(block),
+            _ => give(block),
+        }
+    }
+    println!("{} blocks held, {} frames free", chain.len, mm::free_frames());
+}
