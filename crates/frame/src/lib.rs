@@ -35,12 +35,14 @@ mod desc;
 mod gfp;
 mod ids;
 mod migrate;
+pub mod migration;
 mod order;
 mod platform;
 pub mod region;
 pub mod state;
 pub mod sync;
 pub mod trace;
+mod wide;
 
 pub use addr::{MAX_PFN, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 pub use block::{BLOCK_WORDS, NO_BLOCK, Pageblock};

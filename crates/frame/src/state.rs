@@ -189,7 +189,7 @@ impl StateByte {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StateTable<'m> {
-    bytes: &'m [AtomicU8],
+    pub(crate) bytes: &'m [AtomicU8],
 }
 
 impl<'m> StateTable<'m> {

@@ -1,5 +1,9 @@
 //! Structured events: what Linux's tracepoints say, as values.
 
+mod compaction;
+
+pub use compaction::{CompactEvent, CompactResult, DeferState, In313, RunCounts, ScanPositions};
+
 use crate::{Gfp, MigrateType, NodeId, Order, Pfn, Platform, ZoneKind};
 
 /// A mixing of migrate types: a request was served from a pageblock of another type (`mm_page_alloc_extfrag`).
@@ -76,6 +80,8 @@ pub enum Event {
         /// Order of the request.
         order: Order,
     },
+    /// Compaction did something (`mm_compaction_*`).
+    Compaction(CompactEvent),
 }
 
 /// Where events go. Every [`Platform`] is such a place; the default does nothing and costs nothing.

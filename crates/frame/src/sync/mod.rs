@@ -92,4 +92,11 @@ impl<T> Lock<T> {
         let irq = IrqRestore { state: P::irq_save(), platform: PhantomData };
         IrqGuard { guard: self.lock(), _irq: irq }
     }
+
+    /// As [`lock_irq`](Self::lock_irq) if the lock is free; otherwise `None`, with interrupts as they were.
+    #[inline(always)]
+    pub fn try_lock_irq<P: Platform>(&self) -> Option<IrqGuard<'_, T, P>> {
+        let irq = IrqRestore { state: P::irq_save(), platform: PhantomData };
+        Some(IrqGuard { guard: self.try_lock()?, _irq: irq })
+    }
 }

@@ -1,0 +1,243 @@
+//! Reading many state bytes at once, for scanners.
+//!
+//! A scanner without ownership may see any recent value of each byte, so it does not matter whether neighbouring bytes are read by
+//! one load or by many: one wide load is one of the outcomes that as many relaxed byte loads could have. The language has no safe way to
+//! say so (atomic accesses of different sizes may not race), hence the load is an instruction of its own where the
+//! target is known, and byte by byte elsewhere, under the model checker and under Miri.
+
+use crate::StateTable;
+use crate::sync::{AtomicU8, Ordering};
+
+/// Bits 7, 5 and 4: allocated, and the type. A movable head has 7 and 4 set and 5 clear (bit 6 is clear in every head with bit 7).
+#[cfg(test)]
+const KIND: u8 = 0xb0;
+/// Those bits of a movable head.
+#[cfg(test)]
+const MOVABLE: u8 = 0x90;
+/// The high bit of every byte.
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Eight bytes, the first in the low bits; 0 for those past the end.
+#[inline(always)]
+fn load8(bytes: &[AtomicU8]) -> u64 {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    if let Some(bytes) = bytes.first_chunk::<8>() {
+        let value: u64;
+        // SAFETY: reads eight bytes that are borrowed, and initialised since they are atomics; has no other effect. It does
+        // what eight relaxed loads of the same bytes could do.
+        unsafe {
+            core::arch::asm!(
+                "mov {value}, qword ptr [{at}]",
+                at = in(reg) bytes.as_ptr(),
+                value = lateout(reg) value,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        return value;
+    }
+    let mut value = 0;
+    for (i, byte) in bytes.iter().take(8).enumerate() {
+        value |= u64::from(byte.load(Ordering::Relaxed)) << (8 * i);
+    }
+    value
+}
+
+/// The high bits of eight bytes as eight bits, the first byte's lowest.
+#[inline(always)]
+const fn gather(high: u64) -> u64 {
+    (high & HIGH).wrapping_mul(0x0002_0408_1020_4081) >> 56
+}
+
+/// High bit set in each byte that is a movable head.
+#[inline(always)]
+const fn movable8(bytes: u64) -> u64 {
+    bytes & (bytes << 3) & !(bytes << 2)
+}
+
+/// High bit set in each byte that is a head: at least 0x10.
+#[inline(always)]
+const fn heads8(bytes: u64) -> u64 {
+    bytes | (bytes << 1) | (bytes << 2) | (bytes << 3)
+}
+
+impl StateTable<'_> {
+    /// The raw bytes of up to `frames` frames from `index` on; fewer at the end.
+    #[inline(always)]
+    fn run(&self, index: u32, frames: usize) -> &[AtomicU8] {
+        let rest = self.bytes.get(index as usize..).unwrap_or_default();
+        rest.get(..frames).unwrap_or(rest)
+    }
+
+    /// The state bytes of eight frames from `index` on as one number, the first in the low bits; 0 past the end.
+    ///
+    /// ```
+    /// use pageblock_frame::{StateByte, StateTable, sync::AtomicU8};
+    /// let bytes: Vec<AtomicU8> = (0..16).map(|_| AtomicU8::new(0)).collect();
+    /// let table = StateTable::new(&bytes);
+    /// table.set(9, StateByte::RESERVED);
+    /// assert_eq!((table.eight(0), table.eight(8)), (0, 0x0100));
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    pub fn eight(&self, index: u32) -> u64 {
+        load8(self.run(index, 8))
+    }
+
+    /// One bit for each of the 64 frames from `index` on that heads an allocated movable block. A hint, unless the caller owns them.
+    #[must_use]
+    #[inline]
+    pub fn movable_heads(&self, index: u32) -> u64 {
+        self.gather64(index, movable8)
+    }
+
+    /// One bit for each of the 64 frames from `index` on that heads any block: allocated, listed or isolated.
+    #[must_use]
+    #[inline]
+    pub fn heads(&self, index: u32) -> u64 {
+        self.gather64(index, heads8)
+    }
+
+    #[inline(always)]
+    fn gather64(&self, index: u32, high: impl Fn(u64) -> u64) -> u64 {
+        let mut found = 0;
+        for (i, bytes) in self.run(index, 64).chunks(8).enumerate() {
+            found |= gather(high(load8(bytes))) << (8 * i);
+        }
+        found
+    }
+
+    /// True if any of `frames` frames from `index` on heads an allocated movable block. Reads sixteen bytes a load where it
+    /// can.
+    #[must_use]
+    #[inline]
+    pub fn any_movable(&self, index: u32, frames: u32) -> bool {
+        let bytes = self.run(index, frames as usize);
+        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
+        {
+            // SAFETY: the crate is compiled for a target that has SSE2.
+            let (found, rest) = unsafe { sse2::any_movable(bytes) };
+            found || any_movable(rest)
+        }
+        #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri))))]
+        any_movable(bytes)
+    }
+}
+
+#[inline(always)]
+fn any_movable(bytes: &[AtomicU8]) -> bool {
+    let mut found = 0;
+    for bytes in bytes.chunks(8) {
+        found |= movable8(load8(bytes));
+    }
+    found & HIGH != 0
+}
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
+mod sse2 {
+    use core::arch::x86_64::{
+        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8, _mm_setzero_si128,
+    };
+
+    use crate::sync::AtomicU8;
+
+    /// Looks at all whole chunks of 64 bytes; returns what is left over.
+    ///
+    /// # Safety
+    /// The CPU has SSE2.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    pub(super) unsafe fn any_movable(bytes: &[AtomicU8]) -> (bool, &[AtomicU8]) {
+        let (kind, movable) = (_mm_set1_epi8(0xb0_u8.cast_signed()), _mm_set1_epi8(0x90_u8.cast_signed()));
+        let mut found = _mm_setzero_si128();
+        let mut rest = bytes;
+        while let Some((chunk, left)) = rest.split_first_chunk::<64>() {
+            for part in 0..4 {
+                let at = &raw const chunk[16 * part];
+                let value: __m128i;
+                // SAFETY: reads sixteen of the 64 borrowed bytes, which are initialised since they are atomics; has no
+                // other effect. It does what sixteen relaxed loads of the same bytes could do.
+                unsafe {
+                    core::arch::asm!(
+                        "movdqu {value}, xmmword ptr [{at}]",
+                        at = in(reg) at,
+                        value = lateout(xmm_reg) value,
+                        options(nostack, preserves_flags, readonly),
+                    );
+                }
+                found = _mm_or_si128(found, _mm_cmpeq_epi8(_mm_and_si128(value, kind), movable));
+            }
+            rest = left;
+        }
+        (_mm_movemask_epi8(found) != 0, rest)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{FrameState, MigrateType, StateByte};
+    use std::vec::Vec;
+
+    fn table(seed: u64, len: usize) -> Vec<AtomicU8> {
+        let mut x = seed | 1;
+        let mut next = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x
+        };
+        // Only bytes that the table of legal values has.
+        (0..len)
+            .map(|_| {
+                let (kind, low) = (next() % 8, (next() % 16) as u8);
+                let tagged = ((next() % 4) << 4) as u8 | low;
+                AtomicU8::new(match kind {
+                    0..3 => 0,
+                    3 => low % 3,
+                    4 => 0x10 | low,
+                    5 => 0x40 | tagged,
+                    _ => 0x80 | tagged,
+                })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn wide_reads_agree_with_single_ones() {
+        for (seed, len) in (1..200u64).zip([512usize, 511, 64, 63, 1, 0, 700, 128].into_iter().cycle()) {
+            let bytes = table(seed, len);
+            let table = StateTable::new(&bytes);
+            let movable =
+                |i: u32| matches!(table.get(i).decode(), FrameState::Allocated(_, Some(MigrateType::Movable)));
+            for base in (0..len as u32 + 64).step_by(64) {
+                let (mut heads, mut movables) = (0u64, 0u64);
+                for i in 0..64 {
+                    heads |= u64::from(table.get(base + i).is_head()) << i;
+                    movables |= u64::from(movable(base + i)) << i;
+                }
+                assert_eq!(table.heads(base), heads);
+                assert_eq!(table.movable_heads(base), movables);
+                for frames in [0, 1, 8, 9, 63, 64] {
+                    assert_eq!(table.any_movable(base, frames), (base..base + frames).any(movable), "{base}+{frames}");
+                }
+            }
+            assert_eq!(table.any_movable(0, 512), (0..512).any(movable));
+        }
+    }
+
+    #[test]
+    fn one_movable_head_anywhere_is_found() {
+        let bytes: Vec<AtomicU8> = (0..512)
+            .map(|_| AtomicU8::new(StateByte::allocated(crate::Order::ZERO, MigrateType::Unmovable).raw()))
+            .collect();
+        let table = StateTable::new(&bytes);
+        assert!(!table.any_movable(0, 512));
+        for at in 0..512 {
+            let before = table.get(at);
+            assert_ne!(before.raw() & KIND, MOVABLE);
+            table.set(at, StateByte::allocated(crate::Order::LIMIT, MigrateType::Movable));
+            assert!(table.any_movable(0, 512));
+            table.set(at, before);
+        }
+    }
+}
