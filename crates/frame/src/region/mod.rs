@@ -37,6 +37,7 @@
 //! assert_eq!(zones.len(), 2); // DMA and DMA32
 //! ```
 
+mod adapt;
 mod layout;
 mod map;
 mod movable;
