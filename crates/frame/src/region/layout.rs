@@ -3,15 +3,18 @@
 use core::alloc::Layout;
 
 use super::map::FrameRun;
-use crate::{PAGE_SIZE, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange};
+use crate::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange};
 
 /// Bytes of metadata for one pageblock: its line of free bits and what is derived from them, and a state byte a frame.
 const BLOCK_BYTES: u64 = size_of::<Pageblock>() as u64 + PAGEBLOCK_FRAMES;
+/// Bytes that aligning the lists of pageblocks and skip bits may skip.
+const ALIGNMENT_BYTES: u64 = (align_of::<Pageblock>() + size_of::<u64>()) as u64;
 /// Pageblocks for which one word holds the skip bits.
 const WORD_BITS: u64 = u64::BITS as u64;
 
 /// The room that the metadata of one zone spanning `frames` frames takes: a [`Pageblock`] a pageblock, a state byte a
-/// frame, a skip bit a pageblock. The zone may start and end anywhere in a pageblock.
+/// frame, a skip bit a pageblock. The zone may start and end anywhere in a block of [`Order::MAX`], down to whose start
+/// metadata reaches, and the room may start at any byte.
 ///
 /// Sizes beyond the address space are cut to its end, which no memory map can serve.
 ///
@@ -23,11 +26,11 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// ```
 #[must_use]
 pub const fn zone_layout(frames: u64) -> Layout {
-    // A span that starts inside a pageblock touches one more than its length tells, unless it is a single frame.
-    let blocks = frames.saturating_add(2 * PAGEBLOCK_FRAMES - 2) / PAGEBLOCK_FRAMES;
+    let before = if Order::MAX.frames() > PAGEBLOCK_FRAMES { Order::MAX.frames() } else { PAGEBLOCK_FRAMES } - 1;
+    let blocks = frames.saturating_add(before).div_ceil(PAGEBLOCK_FRAMES);
     let words = blocks.div_ceil(WORD_BITS);
     let bytes = blocks.saturating_mul(BLOCK_BYTES).saturating_add(words * size_of::<u64>() as u64);
-    layout(bytes, align_of::<Pageblock>())
+    layout(bytes.saturating_add(ALIGNMENT_BYTES), align_of::<Pageblock>())
 }
 
 /// The room that a zone of `frames` frames takes on a machine of `cpus` CPUs, each of which keeps `per_cpu` for it (its
