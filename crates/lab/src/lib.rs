@@ -2,13 +2,16 @@
 //! `pageblock`.
 //!
 //! * [`trace`]: the text of ftrace, one event a line, streamed;
+//! * [`memmap`]: memory maps, from `/proc/iomem` or a boot log;
 //! * [`state`]: what `/proc` and `kpageflags` said of the machine before and after.
 //!
 //! Input is strict: a fault is an [`InputError`] with file, line and what was expected.
 
 #![forbid(unsafe_code)]
 
+pub mod commands;
 mod error;
+pub mod memmap;
 pub mod state;
 pub mod trace;
 

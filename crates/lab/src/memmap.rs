@@ -80,7 +80,8 @@ fn log_line(line: &str) -> Result<Option<Region>, ParseError> {
 /// `[mem 0xstart-0xend]`, the end being the last byte, and what follows it.
 fn mem_range<'a>(text: &'a str, expected: &'static str) -> Result<(Region, &'a str), ParseError> {
     let fault = || ParseError::syntax(expected, text.as_bytes());
-    let (range, rest) = text.trim_start().strip_prefix("[mem ").and_then(|text| text.split_once(']')).ok_or_else(fault)?;
+    let (range, rest) =
+        text.trim_start().strip_prefix("[mem ").and_then(|text| text.split_once(']')).ok_or_else(fault)?;
     let (start, last) = range.split_once('-').ok_or_else(fault)?;
     let address = |text: &str| text.strip_prefix("0x").and_then(|digits| hexadecimal(digits.as_bytes()));
     let (start, last) = address(start).zip(address(last)).ok_or_else(fault)?;

@@ -178,11 +178,11 @@ pub struct FrameRun {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RegionMap<const N: usize = 128> {
-    /// Bytes while the map is being built, then frames; the same for the two after it.
+    // Bytes while regions are being added; frames once the map has settled.
     usable: RangeSet<N>,
     present: RangeSet<N>,
     reclaimable: RangeSet<N>,
-    /// Frames, always: everything that takes away from `usable`.
+    /// What takes away from `usable` for good.
     taken: RangeSet<N>,
     nodes: NodeClaims<N>,
     report: RegionReport,
@@ -258,12 +258,11 @@ impl<const N: usize> RegionMap<N> {
 
     /// Puts the bytes of one region into the sets of its kind. `None` if a set is full.
     fn sort_in(&mut self, index: usize, region: &Region, bytes: Span) -> Option<()> {
-        let touched = bytes.frames_outward();
         if region.kind.is_ram() {
             self.present.insert(bytes).ok()?;
         }
         if region.kind.is_ram() || region.kind == RegionKind::Affinity {
-            self.nodes.add(touched, region.node).ok()?;
+            self.nodes.add(bytes.frames_outward(), region.node).ok()?;
         }
         let takes = match region.kind {
             RegionKind::Usable => return self.add_usable(index, bytes),
@@ -271,17 +270,15 @@ impl<const N: usize> RegionMap<N> {
             RegionKind::Reclaimable => &mut self.reclaimable,
             RegionKind::Kernel | RegionKind::Reserved => &mut self.taken,
         };
-        let claimed = if region.kind == RegionKind::Reclaimable { bytes } else { touched };
-        takes.insert(claimed).ok()?;
-        if self.usable.overlaps(touched.bytes()) {
+        takes.insert(bytes).ok()?;
+        if self.usable.overlaps(bytes) {
             self.report.note(DropReason::Reserved, index);
         }
         Some(())
     }
 
     fn add_usable(&mut self, index: usize, bytes: Span) -> Option<()> {
-        let touched = bytes.frames_outward();
-        if touched.bytes() != bytes {
+        if bytes.frames_outward().bytes() != bytes {
             self.report.note(DropReason::Unaligned, index);
         }
         let new = self.usable.insert(bytes).ok()?;
@@ -289,7 +286,7 @@ impl<const N: usize> RegionMap<N> {
             self.report.note(DropReason::Duplicate, index);
             self.report.add_bytes(DropReason::Duplicate, bytes.len() - new);
         }
-        if self.taken.overlaps(touched) || self.reclaimable.overlaps(touched.bytes()) {
+        if self.taken.overlaps(bytes) || self.reclaimable.overlaps(bytes) {
             self.report.note(DropReason::Reserved, index);
         }
         Some(())
@@ -301,6 +298,7 @@ impl<const N: usize> RegionMap<N> {
         let bytes = usable.total();
         usable.clip_to_frames();
         report.add_bytes(DropReason::Unaligned, bytes - (usable.total() << PAGE_SHIFT));
+        taken.grow_to_frames().ok()?;
         let mut lost = usable.subtract_all(taken.spans().iter().copied()).ok()?;
         lost += usable.subtract_all(reclaimable.spans().iter().map(|bytes| bytes.frames_outward())).ok()?;
         report.add_frames(DropReason::Reserved, lost);

@@ -143,6 +143,12 @@ impl<const N: usize> RangeSet<N> {
         });
     }
 
+    /// From bytes to all frames that they are in.
+    pub(super) fn grow_to_frames(&mut self) -> Result<(), Full> {
+        let bytes = core::mem::replace(&mut self.spans, ArrayVec::new_const());
+        bytes.into_iter().try_for_each(|span| self.insert(span.frames_outward()).map(drop))
+    }
+
     /// True if the spans are as they should be.
     pub(super) fn is_sound(&self) -> bool {
         self.spans.iter().all(|span| span.len() > 0)

@@ -5,7 +5,7 @@ use std::vec::Vec;
 use bitvec::prelude::*;
 use proptest::prelude::*;
 
-use super::super::{FrameClass, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
+use super::super::{DropReason, FrameClass, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
 use crate::{NodeId, PAGE_SIZE, Pfn};
 
 const FRAMES: usize = 24;
@@ -154,6 +154,11 @@ proptest! {
         let map: RegionMap = RegionMap::build(regions.iter().copied(), &reserve, options).unwrap();
         agrees(&map, &Oracle::new(&regions, &reserve, low))?;
         prop_assert_eq!(map.check(), Ok(()));
+        for (reason, count) in map.report().iter() {
+            prop_assert!(count.bytes == 0 || count.regions > 0, "{}: bytes but no region", reason);
+            let named = count.regions == 0 || count.first.is_some() || reason == DropReason::LowMemory;
+            prop_assert!(named, "{}: regions but no first", reason);
+        }
     }
 
     #[test]

@@ -1,0 +1,90 @@
+//! The summary as text.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::summary::MapSummary;
+
+/// Tables of zones, runs and what was dropped.
+pub(super) fn tables(summary: &MapSummary) -> String {
+    let metadata = &summary.metadata;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{} regions, {} usable bytes: {} frames present, {} managed; min_free_kbytes {}",
+        summary.regions, summary.usable_bytes, summary.present_frames, summary.managed_frames, summary.min_free_kbytes
+    );
+    let _ = writeln!(
+        text,
+        "metadata: {} bytes, {:.3} a frame, in {} frames from {:#x}",
+        metadata.bytes, metadata.bytes_per_frame, metadata.frames, metadata.start
+    );
+    let _ = writeln!(text, "\nZones (frames)\n{}", zones(summary));
+    let _ = writeln!(text, "\nUsable runs\n{}", runs(summary));
+    if !summary.dropped.is_empty() {
+        let _ = writeln!(text, "\nNot usable, and why\n{}", dropped(summary));
+    }
+    text
+}
+
+/// An empty table with this header, columns but the first `left` to the right.
+fn table<const N: usize>(header: [&str; N], left: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut().skip(left) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn zones(summary: &MapSummary) -> Table {
+    let header = [
+        "node",
+        "zone",
+        "start",
+        "spanned",
+        "present",
+        "managed",
+        "min",
+        "low",
+        "high",
+        "protection",
+        "batch",
+        "pcp high",
+        "metadata bytes",
+    ];
+    let mut table = table(header, 2);
+    for zone in &summary.zones {
+        let numbers = [zone.spanned, zone.present, zone.managed, zone.min, zone.low, zone.high];
+        let mut row = vec![zone.node.to_string(), zone.zone.to_owned(), format!("{:#x}", zone.start)];
+        row.extend(numbers.map(|number| number.to_string()));
+        row.push(zone.protection.map(|frames| frames.to_string()).join(" "));
+        row.extend([zone.pcp_batch, zone.pcp_high, zone.metadata_bytes].map(|number| number.to_string()));
+        table.add_row(row);
+    }
+    table
+}
+
+fn runs(summary: &MapSummary) -> Table {
+    let mut table = table(["node", "first frame", "end", "frames"], 1);
+    for run in &summary.runs {
+        let end = run.start + run.frames;
+        table.add_row([run.node.to_string(), format!("{:#x}", run.start), format!("{end:#x}"), run.frames.to_string()]);
+    }
+    table
+}
+
+fn dropped(summary: &MapSummary) -> Table {
+    let mut table = table(["reason", "entries", "first", "bytes", "frames"], 1);
+    for dropped in summary.dropped.values() {
+        table.add_row([
+            dropped.reason.to_owned(),
+            dropped.regions.to_string(),
+            dropped.first.map_or_else(|| "-".to_owned(), |index| index.to_string()),
+            dropped.bytes.to_string(),
+            dropped.frames.to_string(),
+        ]);
+    }
+    table
+}

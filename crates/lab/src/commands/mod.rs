@@ -1,0 +1,3 @@
+//! The subcommands of the binary `pageblock`.
+
+pub mod map;
