@@ -1,38 +1,80 @@
 //! Taking blocks out of the free maps.
 //!
-//! An allocation takes the list with the smallest sufficient order, so that the most fragmented pageblock that still
-//! serves is used up first, and inside the pageblock the smallest sufficient maximal run.
+//! An allocation takes the lowest pageblock that can serve it, one that is not wholly free if there is any; inside the
+//! pageblock, the smallest sufficient maximal run.
 
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, LISTS, ZoneCore, list_index};
+use crate::core::{BLOCK_SHIFT, ZoneCore};
 
 impl ZoneCore<'_> {
     /// Takes a block of `order` from pageblocks of exactly this type (`__rmqueue_smallest()`).
-    #[inline]
+    #[inline(never)]
     pub(crate) fn take(&mut self, order: u32, migrate_type: MigrateType) -> Option<u32> {
-        let sufficient = self.nonempty[migrate_type.index()] >> order;
-        if sufficient == 0 {
-            return None;
+        if order >= BLOCK_SHIFT {
+            return self.take_run(order, migrate_type);
         }
-        let listed = order + sufficient.trailing_zeros();
-        let block = *self.heads.get(list_index(migrate_type, listed))?;
-        self.take_from(block, listed, order)
+        let block = match self.partial(migrate_type, order) {
+            Some(block) => block,
+            None => self.open_whole(migrate_type)?,
+        };
+        self.take_from(block, order)
     }
 
-    /// Takes a block of `order` from a pageblock that is on the list of order `listed >= order`.
-    #[inline]
-    pub(crate) fn take_from(&mut self, block: u32, listed: u32, order: u32) -> Option<u32> {
-        if listed >= BLOCK_SHIFT {
-            return self.take_from_run(block, listed, order);
+    /// Takes a single frame that is free on its own, if the lowest pageblock with anything free has one: the common case of
+    /// [`take`](Self::take), for the three ordinary types.
+    #[inline(always)]
+    pub(crate) fn take_frame(&mut self, migrate_type: MigrateType) -> Option<u32> {
+        let block = self.partial(migrate_type, 0)?;
+        let b = self.blocks.get_mut(block as usize)?;
+        let presence = u64::from_le_bytes(b.presence);
+        let singles = presence & bits::EVERY_WORD;
+        if singles == 0 {
+            return None;
         }
-        if order >= WORD_ORDER { self.take_words(block, order) } else { self.take_bits(block, listed, order) }
+        let shift = singles.trailing_zeros();
+        let word = (shift / 8) as usize % BLOCK_WORDS;
+        let old = b.map[word];
+        let exact = bits::exact(old, 0);
+        if exact == 0 {
+            return None;
+        }
+        let left = exact & (exact - 1);
+        b.map[word] = old & !(exact ^ left);
+        b.free = b.free.wrapping_sub(1);
+        self.nr_free[0] = self.nr_free[0].wrapping_sub(1);
+        self.free = self.free.wrapping_sub(1);
+        if left == 0 {
+            // No hint is below order 0, so the word's highest order stays exact.
+            let presence = presence & !(1 << shift);
+            b.presence = presence.to_le_bytes();
+            if presence == 0 {
+                b.top = Pageblock::NO_TOP;
+                self.candidates.remove(migrate_type, block, (0, 1));
+            }
+        }
+        Some((block << BLOCK_SHIFT) | (shift << (WORD_ORDER - 3)) | exact.trailing_zeros())
+    }
+
+    /// Takes a block of `order < 9` from a pageblock that can serve it and is not in the set of wholly free ones.
+    #[inline]
+    pub(crate) fn take_from(&mut self, block: u32, order: u32) -> Option<u32> {
+        if order >= WORD_ORDER { self.take_words(block, order) } else { self.take_bits(block, order) }
+    }
+
+    /// Takes a wholly free pageblock out of its set, to be used in parts.
+    pub(crate) fn open_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
+        let run = self.find_run(migrate_type, BLOCK_SHIFT)?;
+        self.cut_run(migrate_type, run, BLOCK_SHIFT);
+        self.count(BLOCK_SHIFT, 1);
+        self.blocks.get_mut(run.0 as usize)?.top = Pageblock::NO_TOP;
+        Some(run.0)
     }
 
     /// Takes a block smaller than a word.
     #[inline(always)]
-    fn take_bits(&mut self, block: u32, listed: u32, order: u32) -> Option<u32> {
+    fn take_bits(&mut self, block: u32, order: u32) -> Option<u32> {
         let b = self.blocks.get_mut(block as usize)?;
         loop {
             let presence = u64::from_le_bytes(b.presence);
@@ -60,14 +102,14 @@ impl ZoneCore<'_> {
             let moved = b.presence[word] ^ fixed;
             b.presence[word] = fixed;
             b.free = b.free.wrapping_sub(1 << order);
-            let migrate_type = b.migrate_type;
+            let (migrate_type, top) = (b.migrate_type, b.top);
             self.uncount(run, 1);
             for part in order..run {
                 self.count(part, 1);
             }
             self.sub_free(migrate_type, 1 << order);
-            if u32::from(moved) & (1 << listed) != 0 {
-                self.relink(block);
+            if u32::from(moved) >> (top % 32) & 1 != 0 {
+                self.refresh_top(block);
             }
             return Some(block << BLOCK_SHIFT | (word as u32) << WORD_ORDER | at);
         }
@@ -105,7 +147,7 @@ impl ZoneCore<'_> {
             self.count(part, 1);
         }
         self.sub_free(migrate_type, 1 << order);
-        self.relink(block);
+        self.refresh_top(block);
         Some(block << BLOCK_SHIFT | (word as u32) << WORD_ORDER)
     }
 
@@ -125,36 +167,20 @@ impl ZoneCore<'_> {
             self.count(part, 1);
         }
         self.sub_free(migrate_type, 1 << order);
-        self.relink(block);
+        self.refresh_top(block);
         Some((block << BLOCK_SHIFT) | (word * WORD_FRAMES))
     }
 
-    /// Takes a block from a wholly free run of pageblocks.
-    fn take_from_run(&mut self, block: u32, listed: u32, order: u32) -> Option<u32> {
-        let migrate_type = self.blocks.get(block as usize)?.migrate_type;
-        self.unlink(block);
-        let keep = order.max(BLOCK_SHIFT);
-        self.uncount(listed, 1);
-        // Hand the upper halves back to their lists (`expand()`).
-        for half in (keep..listed).rev() {
-            self.link(block + Self::run_blocks(half), migrate_type, half);
-            self.count(half, 1);
-        }
-        if order < BLOCK_SHIFT {
-            self.count(BLOCK_SHIFT, 1);
-            self.link(block, migrate_type, BLOCK_SHIFT);
-            return if order >= WORD_ORDER { self.take_words(block, order) } else { self.split_word(block, order) };
-        }
-        let first = block as usize;
-        for b in self.blocks.get_mut(first..first + Self::run_blocks(order) as usize)? {
-            b.map = [0; BLOCK_WORDS];
-            b.presence = [0; BLOCK_WORDS];
-            b.free = 0;
-            b.linked = Pageblock::UNLINKED;
+    /// Takes one or several whole pageblocks.
+    #[inline]
+    fn take_run(&mut self, order: u32, migrate_type: MigrateType) -> Option<u32> {
+        let run = self.find_run(migrate_type, order)?;
+        self.cut_run(migrate_type, run, order);
+        let first = run.0 as usize;
+        for b in self.blocks.get_mut(first..first + (1 << (order - BLOCK_SHIFT)))? {
+            Self::fill(b, false);
         }
         self.sub_free(migrate_type, 1 << order);
-        Some(block << BLOCK_SHIFT)
+        Some(run.0 << BLOCK_SHIFT)
     }
 }
-
-const _: () = assert!(LISTS <= 16, "a list index fits the byte that names it");

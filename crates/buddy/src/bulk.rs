@@ -1,6 +1,6 @@
 //! Many blocks under one lock hold, a word at a time: what refills and drains per-CPU lists.
 
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, StateByte};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
@@ -23,40 +23,24 @@ impl ZoneCore<'_> {
         while got < out.len() {
             if o >= WORD_ORDER {
                 let Some(index) = self.take(o, migrate_type) else { break };
+                self.states.set(index, mark);
                 out[got] = index;
                 got += 1;
                 continue;
             }
-            let Some(block) = self.block_for(o, migrate_type) else { break };
+            let Some(block) = self.partial(migrate_type, o).or_else(|| self.open_whole(migrate_type)) else { break };
             let Some(rest) = out.get_mut(got..) else { break };
-            let taken = self.take_words_of(block, o, rest);
+            let taken = self.take_words_of(block, (o, mark), rest);
             if taken == 0 {
                 break;
             }
             got += taken;
         }
-        for &index in out.iter().take(got) {
-            self.states.set(index, mark);
-        }
         got
     }
 
-    /// The most fragmented pageblock of this type that still serves, not part of a larger run.
-    fn block_for(&mut self, order: u32, migrate_type: MigrateType) -> Option<u32> {
-        let sufficient = self.nonempty[migrate_type.index()] >> order;
-        if sufficient == 0 {
-            return None;
-        }
-        let listed = order + sufficient.trailing_zeros();
-        let block = *self.heads.get(crate::core::list_index(migrate_type, listed))?;
-        if listed > BLOCK_SHIFT {
-            self.detach(block);
-        }
-        Some(block)
-    }
-
     /// Takes blocks of `order < 6` out of one pageblock until `out` is full or the pageblock has no more.
-    fn take_words_of(&mut self, block: u32, order: u32, out: &mut [u32]) -> usize {
+    fn take_words_of(&mut self, block: u32, (order, mark): (u32, StateByte), out: &mut [u32]) -> usize {
         let full_before = bits::full_words(self.presence(block));
         let mut got = 0;
         while got < out.len() {
@@ -72,11 +56,14 @@ impl ZoneCore<'_> {
             let starts = bits::runs(old, order);
             let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
             let mut left = starts;
-            for slot in &mut out[got..] {
+            let states = self.states.word(first);
+            for slot in out.get_mut(got..).unwrap_or_default() {
                 if left == 0 {
                     break;
                 }
-                *slot = first | left.trailing_zeros();
+                let at = left.trailing_zeros();
+                *slot = first | at;
+                states.set(at, mark);
                 left &= left - 1;
                 got += 1;
             }
@@ -105,7 +92,7 @@ impl ZoneCore<'_> {
             bits::count_word_runs(full_after, |o, n| self.count(o, u64::from(n)));
         }
         self.sub_free(migrate_type, u64::from(frames));
-        self.relink(block);
+        self.refresh_top(block);
     }
 
     /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`). Neighbours that follow one another are
@@ -160,7 +147,7 @@ impl ZoneCore<'_> {
         let new = old | mask;
         b.map[at] = new;
         b.free = b.free.wrapping_add((pieces << order) as u16);
-        let (migrate_type, linked) = (b.migrate_type, b.linked);
+        let (migrate_type, block_top) = (b.migrate_type, b.top);
         bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
         self.add_free(migrate_type, u64::from(pieces) << order);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
@@ -170,11 +157,11 @@ impl ZoneCore<'_> {
             return;
         }
         b.presence[at] = bits::presence(new);
-        let top = 31 - u32::from(b.presence[at]).leading_zeros();
+        let top = 7 - b.presence[at].leading_zeros() as u8;
         bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
-        if linked == Pageblock::UNLINKED || u32::from(linked) % 16 < top {
-            self.unlink(block);
-            self.link(block, migrate_type, top);
+        // `NO_TOP` is one below order 0.
+        if block_top.wrapping_add(1) <= top {
+            self.set_top(block, top);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Recomputing everything that is kept beside the bits, and naming the first thing that does not agree.
 
-use pageblock_frame::{BLOCK_WORDS, MigrateType, NO_BLOCK, Order, Pageblock, StateByte};
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
 
 use crate::bits;
-use crate::core::{BLOCK_SHIFT, COVERED, LISTS, ZoneCore, list_index};
+use crate::candidates::{SETS, Set};
+use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::edit::for_each_run;
 
 /// The first thing in a zone that contradicts its free maps or state bytes. Block numbers count from the zone's base.
@@ -38,23 +39,31 @@ pub enum Violation {
         /// What the bits say.
         found: u8,
     },
-    /// A pageblock is on the wrong list, or on none, or on one it should not be on.
-    #[error("block {block}: on list {kept}, belongs on {wanted}")]
-    List {
+    /// A pageblock's largest order.
+    #[error("block {block}: largest order {kept} kept, {found} found")]
+    Top {
         /// The pageblock.
         block: u32,
-        /// The list that it names.
+        /// What is kept.
         kept: u8,
-        /// The list where it belongs.
-        wanted: u8,
+        /// What the bits say.
+        found: u8,
     },
-    /// A list's links or its emptiness flag are wrong.
-    #[error("list {list}: broken at block {block}")]
-    Links {
-        /// The list.
-        list: usize,
-        /// Where it breaks.
+    /// A pageblock is not in a set in which it belongs.
+    #[error("block {block}: not in the set of its type and order {order}")]
+    NotInSet {
+        /// The pageblock.
         block: u32,
+        /// The order.
+        order: u8,
+    },
+    /// A set's tree or lowest member is wrong, or it has more members than belong in it.
+    #[error("set of {migrate_type} order {order}: inconsistent")]
+    Set {
+        /// The migrate type.
+        migrate_type: MigrateType,
+        /// The order.
+        order: u8,
     },
     /// The number of free blocks of an order.
     #[error("order {order}: {kept} free blocks counted, {found} found")]
@@ -94,14 +103,6 @@ pub enum Violation {
         /// Frames that belong to the allocator.
         managed: u16,
     },
-    /// Two free runs of pageblocks that should be one.
-    #[error("block {block}: an unmerged run of order {order}")]
-    Unmerged {
-        /// First pageblock.
-        block: u32,
-        /// Order of the run.
-        order: u32,
-    },
 }
 
 impl ZoneCore<'_> {
@@ -112,17 +113,24 @@ impl ZoneCore<'_> {
     pub(crate) fn check(&self) -> Result<(), Violation> {
         let mut orders = [0u64; Order::COUNT];
         let mut types = [0u64; MigrateType::COUNT];
+        let mut members = [[0u64; SETS]; MigrateType::COUNT];
         let (mut managed, mut isolated, mut reserve) = (0, 0, 0);
         let mut held_until = 0;
         for block in 0..self.blocks.len() as u32 {
             let b = &self.blocks[block as usize];
             self.check_words(block, b)?;
             held_until = self.check_frames(block, b, held_until)?;
-            self.count_block(block, b, &mut orders)?;
+            self.check_sets(block, b, &mut members[b.migrate_type.index()])?;
+            if !b.is_wholly_free() {
+                for_each_run(&b.map, |order, runs| orders[order as usize % Order::COUNT] += u64::from(runs));
+            }
             types[b.migrate_type.index()] += u64::from(b.free);
             managed += u64::from(b.managed);
             isolated += u64::from(b.migrate_type == MigrateType::Isolate);
             reserve += u64::from(b.migrate_type == MigrateType::HighAtomic) << BLOCK_SHIFT;
+        }
+        for t in MigrateType::ALL {
+            self.for_each_whole_run(t, |order, runs| orders[order as usize % Order::COUNT] += runs);
         }
         for (order, (&kept, &found)) in self.nr_free.iter().zip(&orders).enumerate() {
             if kept != found {
@@ -135,7 +143,7 @@ impl ZoneCore<'_> {
         total("managed frames", self.managed, managed)?;
         total("isolated pageblocks", self.isolated_blocks, isolated)?;
         total("high-order atomic reserve", self.highatomic, reserve)?;
-        self.check_lists()
+        self.check_members(&members)
     }
 
     fn check_words(&self, block: u32, b: &Pageblock) -> Result<(), Violation> {
@@ -174,51 +182,40 @@ impl ZoneCore<'_> {
         Ok(held_until)
     }
 
-    /// The block's part of the counts, and whether it is on the right list.
-    fn count_block(&self, block: u32, b: &Pageblock, orders: &mut [u64; Order::COUNT]) -> Result<(), Violation> {
-        let wrong = |wanted| Err(Violation::List { block, kept: b.linked, wanted });
-        if b.is_wholly_free() {
-            let Some((head, order)) = self.run_of(block) else { return wrong(COVERED) };
-            let run = head..head + Self::run_blocks(order);
-            if !run.contains(&block) {
-                return wrong(COVERED);
-            }
-            if head != block {
-                let same = self.blocks[head as usize].migrate_type == b.migrate_type;
-                return if b.linked == COVERED && same { Ok(()) } else { wrong(COVERED) };
-            }
-            if !run.clone().all(|member| self.blocks.get(member as usize).is_some_and(Pageblock::is_wholly_free)) {
-                return Err(Violation::Unmerged { block, order });
-            }
-            orders[order as usize % LISTS] += 1;
-            let wanted = list_index(b.migrate_type, order) as u8;
-            return if b.linked == wanted { Ok(()) } else { wrong(wanted) };
+    /// The block's largest order, and its place in the sets of its type.
+    fn check_sets(&self, block: u32, b: &Pageblock, members: &mut [u64; SETS]) -> Result<(), Violation> {
+        let found = if b.is_wholly_free() {
+            Pageblock::WHOLE
+        } else {
+            bits::top_order(u64::from_le_bytes(b.presence)).map_or(Pageblock::NO_TOP, |order| order as u8)
+        };
+        if b.top != found {
+            return Err(Violation::Top { block, kept: b.top, found });
         }
-        for_each_run(&b.map, |order, runs| orders[order as usize % LISTS] += u64::from(runs));
-        let wanted = bits::top_order(u64::from_le_bytes(b.presence))
-            .map_or(Pageblock::UNLINKED, |order| list_index(b.migrate_type, order) as u8);
-        if b.linked == wanted { Ok(()) } else { wrong(wanted) }
+        let orders = match found {
+            Pageblock::NO_TOP => 0..0,
+            Pageblock::WHOLE => Pageblock::WHOLE..Pageblock::WHOLE + 1,
+            top => 0..top + 1,
+        };
+        for order in orders {
+            if !self.candidates.contains(Set::new(b.migrate_type, u32::from(order)), block) {
+                return Err(Violation::NotInSet { block, order });
+            }
+            members[usize::from(order)] += 1;
+        }
+        Ok(())
     }
 
-    fn check_lists(&self) -> Result<(), Violation> {
-        let mut linked = 0;
-        for (list, &head) in self.heads.iter().enumerate() {
-            let flag = self.nonempty[list / LISTS] >> (list % LISTS) & 1 == 1;
-            if flag != (head != NO_BLOCK) {
-                return Err(Violation::Links { list, block: head });
-            }
-            let (mut block, mut prev) = (head, NO_BLOCK);
-            while block != NO_BLOCK {
-                let Some(b) = self.blocks.get(block as usize) else { return Err(Violation::Links { list, block }) };
-                if b.prev != prev || b.linked as usize != list || linked > self.blocks.len() {
-                    return Err(Violation::Links { list, block });
+    /// The sets themselves, and that they have no member beyond those that belong.
+    fn check_members(&self, members: &[[u64; SETS]; MigrateType::COUNT]) -> Result<(), Violation> {
+        for (migrate_type, orders) in MigrateType::ALL.into_iter().zip(members) {
+            for (order, &belong) in orders.iter().enumerate() {
+                if self.candidates.recount(Set::new(migrate_type, order as u32)) != Some(belong) {
+                    return Err(Violation::Set { migrate_type, order: order as u8 });
                 }
-                linked += 1;
-                (prev, block) = (block, b.next);
             }
         }
-        let claimed = self.blocks.iter().filter(|b| Self::linked_order(b).is_some()).count();
-        total("listed pageblocks", linked as u64, claimed as u64)
+        Ok(())
     }
 }
 

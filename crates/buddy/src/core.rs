@@ -1,25 +1,16 @@
-//! A zone's free state: its pageblocks, the lists that order them, and the counts by order.
+//! A zone's free state: its pageblocks, the sets that say which can serve what, and the counts by order.
 //!
 //! Everything here is reached through the zone lock: [`ZoneCore`] is the value inside it.
-//!
-//! # Lists
-//! A pageblock with anything free is on exactly one list, that of its migrate type and of the largest order it can
-//! serve. A wholly free pageblock may be the head of a run of `2^(o-9)` wholly free pageblocks, listed once under its
-//! order `o`; the others of the run are [`COVERED`] and on no list. `nonempty[t]` has bit `o` set if and only if that
-//! list has an entry.
 
 use bitvec::slice::BitSlice;
-use pageblock_frame::{MigrateType, NO_BLOCK, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, StateTable};
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, StateTable};
 
 use crate::bits;
+use crate::candidates::{Candidates, Set};
 use crate::policy::Policy;
 
 /// log2 of the frames in a pageblock, for shifts.
 pub(crate) const BLOCK_SHIFT: u32 = 9;
-/// Lists of one migrate type: one an order.
-pub(crate) const LISTS: usize = Order::COUNT;
-/// Value of `linked` for a wholly free pageblock that belongs to the run of a block below it.
-pub(crate) const COVERED: u8 = 0xfe;
 
 /// What the zone lock protects.
 #[derive(Debug)]
@@ -27,14 +18,11 @@ pub struct ZoneCore<'m> {
     pub(crate) blocks: &'m mut [Pageblock],
     pub(crate) states: StateTable<'m>,
     pub(crate) skip: &'m mut BitSlice<u64>,
+    pub(crate) candidates: Candidates<'m>,
     /// First frame of block 0: the span's start rounded down to the zone's largest block.
     pub(crate) base: Pfn,
     pub(crate) max_order: u32,
     pub(crate) policy: Policy,
-    /// First block of each list, or [`NO_BLOCK`]; index by [`list_index`].
-    pub(crate) heads: [u32; LISTS * MigrateType::COUNT],
-    /// For each migrate type the orders whose list has an entry.
-    pub(crate) nonempty: [u32; MigrateType::COUNT],
     /// Maximal free blocks by order, of all types (`nr_free`).
     pub(crate) nr_free: [u64; Order::COUNT],
     /// Free frames outside isolated pageblocks (`NR_FREE_PAGES`).
@@ -54,12 +42,6 @@ pub struct ZoneCore<'m> {
     pub(crate) isolated_blocks: u64,
 }
 
-/// The list of a migrate type and an order.
-#[inline(always)]
-pub(crate) const fn list_index(migrate_type: MigrateType, order: u32) -> usize {
-    migrate_type.index() * LISTS + (order as usize & (LISTS - 1))
-}
-
 impl ZoneCore<'_> {
     /// The frame with this index.
     #[inline(always)]
@@ -73,69 +55,30 @@ impl ZoneCore<'_> {
         self.blocks.get(block as usize).map_or(0, |b| u64::from_le_bytes(b.presence))
     }
 
-    /// Puts a block on a list, at its head.
+    /// The lowest pageblock of the type, not wholly free, that can serve `order < 9`.
     #[inline(always)]
-    pub(crate) fn link(&mut self, block: u32, migrate_type: MigrateType, order: u32) {
-        let list = list_index(migrate_type, order);
-        let Some(head) = self.heads.get_mut(list) else { return };
-        let next = core::mem::replace(head, block);
-        if let Some(b) = self.blocks.get_mut(block as usize) {
-            b.prev = NO_BLOCK;
-            b.next = next;
-            b.linked = list as u8;
-        }
-        if next == NO_BLOCK {
-            self.nonempty[migrate_type.index()] |= 1 << order;
-        } else if let Some(b) = self.blocks.get_mut(next as usize) {
-            b.prev = block;
-        }
+    pub(crate) fn partial(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
+        self.candidates.lowest(Set::new(migrate_type, order))
     }
 
-    /// Takes a block off its list, if it is on one.
+    /// Moves a pageblock that is not wholly free between the sets of its type, after its largest order changed.
     #[inline(always)]
-    pub(crate) fn unlink(&mut self, block: u32) {
+    pub(crate) fn set_top(&mut self, block: u32, top: u8) {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
-        let (list, prev, next) = (b.linked as usize, b.prev, b.next);
-        if list >= self.heads.len() {
-            return;
-        }
-        b.linked = Pageblock::UNLINKED;
-        if next != NO_BLOCK
-            && let Some(b) = self.blocks.get_mut(next as usize)
-        {
-            b.prev = prev;
-        }
-        if prev != NO_BLOCK {
-            if let Some(b) = self.blocks.get_mut(prev as usize) {
-                b.next = next;
-            }
-        } else if let Some(head) = self.heads.get_mut(list) {
-            *head = next;
-            if next == NO_BLOCK {
-                self.nonempty[list / LISTS] &= !(1 << (list % LISTS));
-            }
-        }
+        let old = core::mem::replace(&mut b.top, top);
+        let migrate_type = b.migrate_type;
+        // `NO_TOP` is one below order 0, so that both count upwards from it.
+        let (old, new) = (old.wrapping_add(1), top.wrapping_add(1));
+        let (old, new) = (u32::from(old), u32::from(new));
+        self.candidates.insert(migrate_type, block, (old, new));
+        self.candidates.remove(migrate_type, block, (new, old));
     }
 
-    /// The order of the list that holds the block; `None` if it is on no list.
-    #[inline(always)]
-    pub(crate) fn linked_order(block: &Pageblock) -> Option<u32> {
-        ((block.linked as usize) < LISTS * MigrateType::COUNT).then_some(u32::from(block.linked) % LISTS as u32)
-    }
-
-    /// Moves a block that is not wholly free to the list that its presence asks for.
+    /// Recomputes the largest order of a pageblock that is not wholly free.
     #[inline]
-    pub(crate) fn relink(&mut self, block: u32) {
-        let Some(b) = self.blocks.get(block as usize) else { return };
-        let (linked, migrate_type) = (b.linked, b.migrate_type);
-        let wanted = bits::top_order(u64::from_le_bytes(b.presence));
-        if wanted.is_some_and(|order| list_index(migrate_type, order) == linked as usize) {
-            return;
-        }
-        self.unlink(block);
-        if let Some(order) = wanted {
-            self.link(block, migrate_type, order);
-        }
+    pub(crate) fn refresh_top(&mut self, block: u32) {
+        let top = bits::top_order(self.presence(block)).map_or(Pageblock::NO_TOP, |order| order as u8);
+        self.set_top(block, top);
     }
 
     /// Accounts for frames of a block of this type becoming free.
@@ -160,7 +103,7 @@ impl ZoneCore<'_> {
     /// Adds to the number of free blocks of an order.
     #[inline(always)]
     pub(crate) fn count(&mut self, order: u32, blocks: u64) {
-        let slot = &mut self.nr_free[order as usize & (LISTS - 1)];
+        let slot = &mut self.nr_free[order as usize & (Order::COUNT - 1)];
         *slot = slot.wrapping_add(blocks);
     }
 
@@ -170,10 +113,18 @@ impl ZoneCore<'_> {
         self.count(order, blocks.wrapping_neg());
     }
 
-    /// Number of pageblocks in a wholly free run of this order.
+    /// Sets the map of a pageblock to wholly free, or to nothing free.
     #[inline(always)]
-    pub(crate) const fn run_blocks(order: u32) -> u32 {
-        1 << (order - BLOCK_SHIFT)
+    pub(crate) fn fill(b: &mut Pageblock, free: bool) {
+        let (word, presence, frames, top) = if free {
+            (u64::MAX, 1 << bits::WORD_ORDER, 1 << BLOCK_SHIFT, Pageblock::WHOLE)
+        } else {
+            (0, 0, 0, Pageblock::NO_TOP)
+        };
+        b.map = [word; BLOCK_WORDS];
+        b.presence = [presence; BLOCK_WORDS];
+        b.free = frames;
+        b.top = top;
     }
 
     /// The pageblocks of the zone.
@@ -196,4 +147,3 @@ impl ZoneCore<'_> {
 }
 
 const _: () = assert!(PAGEBLOCK_FRAMES == 1 << BLOCK_SHIFT);
-const _: () = assert!(LISTS * MigrateType::COUNT < COVERED as usize);

@@ -67,32 +67,31 @@ impl ZoneCore<'_> {
 
     /// Changes a pageblock's map, and everything derived from it.
     pub(crate) fn edit_block(&mut self, block: u32, edit: impl FnOnce(&mut Self)) {
-        self.detach(block);
-        self.unlink_and_uncount(block);
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let (map, migrate_type, old) = (b.map, b.migrate_type, u64::from(b.free));
+        if b.top == Pageblock::WHOLE {
+            b.top = Pageblock::NO_TOP;
+            self.leave_whole(block, migrate_type);
+        } else {
+            self.set_top(block, Pageblock::NO_TOP);
+            for_each_run(&map, |order, runs| self.uncount(order, u64::from(runs)));
+        }
         edit(self);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
-        let old = u64::from(b.free);
         b.presence = bits::block_presence(&b.map);
         b.free = b.map.iter().map(|word| word.count_ones() as u16).sum();
-        let (free, migrate_type, map) = (u64::from(b.free), b.migrate_type, b.map);
+        let (free, map) = (u64::from(b.free), b.map);
         self.sub_free(migrate_type, old);
         self.add_free(migrate_type, free);
         if free == 1 << BLOCK_SHIFT {
-            self.join_run(block, BLOCK_SHIFT, migrate_type);
+            if let Some(b) = self.blocks.get_mut(block as usize) {
+                b.top = Pageblock::WHOLE;
+            }
+            self.join_whole(block, migrate_type);
             return;
         }
         for_each_run(&map, |order, runs| self.count(order, u64::from(runs)));
-        self.relink(block);
-    }
-
-    /// Takes a pageblock off its list and its free blocks out of the counts. It is not part of a larger run.
-    pub(crate) fn unlink_and_uncount(&mut self, block: u32) {
-        let Some(b) = self.blocks.get(block as usize) else { return };
-        let map = b.map;
-        if b.linked != Pageblock::UNLINKED {
-            self.unlink(block);
-        }
-        for_each_run(&map, |order, runs| self.uncount(order, u64::from(runs)));
+        self.refresh_top(block);
     }
 }
 

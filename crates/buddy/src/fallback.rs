@@ -1,13 +1,14 @@
 //! When a migrate type has nothing left: taking from another, and claiming whole pageblocks where that pays.
 //!
-//! Because free lists are lists of pageblocks, a claim moves one entry, where Linux moves every free page of the block.
-//! A frame that is free is always on the list of its pageblock's own type (Linux got there in 6.10): a victim that is
+//! Because what is free is found through its pageblock, a claim moves a few bits, where Linux moves every free page of the block.
+//! A frame that is free is always found under its pageblock's own type (Linux got there in 6.10): a victim that is
 //! not claimed keeps its type and all it has left.
 
 use pageblock_frame::trace::Fallback;
 use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES};
 
-use crate::core::{BLOCK_SHIFT, ZoneCore, list_index};
+use crate::candidates::Set;
+use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::policy::fallbacks;
 
 /// What the slow half of an allocation found.
@@ -27,7 +28,8 @@ impl From<u32> for Taken {
 #[derive(Debug, Clone, Copy)]
 struct Victim {
     block: u32,
-    listed: u32,
+    /// Its largest order: that of a run of whole pageblocks if it is the first of one.
+    top: u32,
     from: MigrateType,
 }
 
@@ -58,10 +60,10 @@ impl ZoneCore<'_> {
         }
         let least = if flags.contains(AllocFlags::NOFRAGMENT) { order.max(BLOCK_SHIFT) } else { order };
         let largest = self.largest_victim(least, wanted)?;
-        let claimable = self.policy.can_claim(largest.listed, wanted);
+        let claimable = self.policy.can_claim(largest.top, wanted);
         let victim = if !claimable
             && wanted == MigrateType::Movable
-            && largest.listed > order
+            && largest.top > order
             && self.policy.smallest_for_movable
         {
             self.smallest_victim(order, wanted)?
@@ -69,17 +71,20 @@ impl ZoneCore<'_> {
             largest
         };
         let change_ownership = self.try_claim(victim, order, wanted);
-        let index = if change_ownership {
+        let index = if change_ownership && order >= BLOCK_SHIFT {
             self.take(order, wanted)?
+        } else if change_ownership && victim.top >= BLOCK_SHIFT {
+            let block = self.open_whole(wanted)?;
+            self.take_from(block, order)?
         } else {
-            self.take_from(victim.block, victim.listed, order)?
+            self.take_from(victim.block, order)?
         };
         Some(Taken {
             index,
             fallback: Some(Fallback {
                 pfn: self.pfn_of(index),
                 alloc_order: Order::saturating(order as u8),
-                fallback_order: Order::saturating(victim.listed as u8),
+                fallback_order: Order::saturating(victim.top as u8),
                 wanted,
                 from: victim.from,
                 change_ownership,
@@ -88,44 +93,53 @@ impl ZoneCore<'_> {
     }
 
     /// The fallback type's pageblock that can serve the largest order; among equals the first type of the table.
-    fn largest_victim(&self, least: u32, wanted: MigrateType) -> Option<Victim> {
-        let lists = |from: MigrateType| self.nonempty[from.index()] >> least << least;
+    fn largest_victim(&mut self, least: u32, wanted: MigrateType) -> Option<Victim> {
         let mut best: Option<Victim> = None;
         for from in fallbacks(wanted) {
-            let Some(listed) = lists(from).checked_ilog2() else { continue };
-            if best.is_none_or(|b| b.listed < listed) {
-                best = self.victim(from, listed);
+            let Some(found) = self.largest_of(from, least) else { continue };
+            if best.is_none_or(|b| b.top < found.top) {
+                best = Some(found);
             }
         }
         best
+    }
+
+    /// The pageblock of a type that can serve the largest order, at least `least`.
+    fn largest_of(&mut self, from: MigrateType, least: u32) -> Option<Victim> {
+        let whole = if self.policy.claim_whole_run {
+            self.largest_run(from).filter(|&order| order >= least).and_then(|order| self.find_run(from, order))
+        } else {
+            self.find_run(from, least.max(BLOCK_SHIFT))
+        };
+        let victim = |block, top| Victim { block, top, from };
+        whole.map(|(block, top)| victim(block, top)).or_else(|| {
+            (least..BLOCK_SHIFT).rev().find_map(|top| self.partial(from, top).map(|block| victim(block, top)))
+        })
     }
 
     /// The fallback types' most fragmented pageblock that still serves.
-    fn smallest_victim(&self, order: u32, wanted: MigrateType) -> Option<Victim> {
-        let mut best: Option<Victim> = None;
-        for from in fallbacks(wanted) {
-            let lists = self.nonempty[from.index()] >> order << order;
-            if lists != 0 && best.is_none_or(|b| b.listed > lists.trailing_zeros()) {
-                best = self.victim(from, lists.trailing_zeros());
+    fn smallest_victim(&mut self, order: u32, wanted: MigrateType) -> Option<Victim> {
+        for top in order..BLOCK_SHIFT {
+            for from in fallbacks(wanted) {
+                // In the set of this order and not in the next: exactly this order. The set of order 9 holds others.
+                let next = (top + 1 < BLOCK_SHIFT).then(|| Set::new(from, top + 1));
+                if let Some(block) = self.candidates.first_outside(Set::new(from, top), next) {
+                    return Some(Victim { block, top, from });
+                }
             }
         }
-        best
-    }
-
-    fn victim(&self, from: MigrateType, listed: u32) -> Option<Victim> {
-        let block = *self.heads.get(list_index(from, listed))?;
-        Some(Victim { block, listed, from })
+        self.largest_victim(order, wanted)
     }
 
     /// Gives the victim's pageblock to the wanted type, if enough of it is free or compatible
     /// (`steal_suitable_fallback()`). True if it did.
     fn try_claim(&mut self, victim: Victim, order: u32, wanted: MigrateType) -> bool {
-        if victim.listed >= BLOCK_SHIFT {
-            let keep = if self.policy.claim_whole_run { victim.listed } else { order.max(BLOCK_SHIFT) };
+        if victim.top >= BLOCK_SHIFT {
+            let keep = if self.policy.claim_whole_run { victim.top } else { order.max(BLOCK_SHIFT) };
             self.claim_run(victim, keep, wanted);
             return true;
         }
-        if !self.policy.can_claim(victim.listed, wanted) {
+        if !self.policy.can_claim(victim.top, wanted) {
             return false;
         }
         let Some(free) = self.blocks.get(victim.block as usize).map(|b| u64::from(b.free)) else { return false };
@@ -164,17 +178,8 @@ impl ZoneCore<'_> {
 
     /// Gives the first `2^(keep-9)` pageblocks of a wholly free run to another type; the rest stays what it was.
     fn claim_run(&mut self, victim: Victim, keep: u32, wanted: MigrateType) {
-        self.unlink(victim.block);
-        self.uncount(victim.listed, 1);
-        for half in (keep..victim.listed).rev() {
-            self.link(victim.block + Self::run_blocks(half), victim.from, half);
-            self.count(half, 1);
+        for block in victim.block..victim.block + (1 << (keep - BLOCK_SHIFT)) {
+            self.set_type(block, wanted);
         }
-        let first = victim.block as usize;
-        for b in self.blocks.get_mut(first..first + Self::run_blocks(keep) as usize).unwrap_or_default() {
-            b.migrate_type = wanted;
-        }
-        self.link(victim.block, wanted, keep);
-        self.count(keep, 1);
     }
 }

@@ -6,13 +6,21 @@
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, COVERED, ZoneCore};
+use crate::core::{BLOCK_SHIFT, ZoneCore};
 
 impl ZoneCore<'_> {
     /// Gives a block back (`__free_one_page()`). The caller has checked that its frames are inside the zone, aligned, and
     /// not free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give(&mut self, index: u32, order: u32) {
+        if order == 0 && self.give_frame(index) {
+            return;
+        }
+        self.give_block(index, order);
+    }
+
+    #[inline(never)]
+    fn give_block(&mut self, index: u32, order: u32) {
         if order >= BLOCK_SHIFT {
             self.give_blocks(index, order);
         } else if order >= WORD_ORDER {
@@ -20,6 +28,30 @@ impl ZoneCore<'_> {
         } else {
             self.give_bits(index, order);
         }
+    }
+
+    /// Gives back a frame whose buddy is not free: nothing merges. False, with nothing changed, if it is.
+    #[inline(always)]
+    fn give_frame(&mut self, index: u32) -> bool {
+        let block = index >> BLOCK_SHIFT;
+        let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
+        let at = index % WORD_FRAMES;
+        let Some(b) = self.blocks.get_mut(block as usize) else { return false };
+        let old = b.map[word];
+        if old >> (at ^ 1) & 1 != 0 || b.migrate_type as u8 > MigrateType::HighAtomic as u8 {
+            return false;
+        }
+        b.map[word] = old | 1 << at;
+        b.presence[word] |= 1;
+        b.free = b.free.wrapping_add(1);
+        self.nr_free[0] = self.nr_free[0].wrapping_add(1);
+        self.free = self.free.wrapping_add(1);
+        if b.top == Pageblock::NO_TOP {
+            b.top = 0;
+            let migrate_type = b.migrate_type;
+            self.candidates.insert(migrate_type, block, (0, 1));
+        }
+        true
     }
 
     #[inline(always)]
@@ -31,7 +63,7 @@ impl ZoneCore<'_> {
         let new = b.map[word] | bits::ones(order) << at;
         b.map[word] = new;
         b.free = b.free.wrapping_add(1 << order);
-        let (migrate_type, linked) = (b.migrate_type, b.linked);
+        let (migrate_type, top) = (b.migrate_type, b.top);
         self.add_free(migrate_type, 1 << order);
         let mut merged = order;
         while merged < WORD_ORDER {
@@ -51,11 +83,9 @@ impl ZoneCore<'_> {
         }
         b.presence[word] |= 1 << merged;
         self.count(merged, 1);
-        if linked == Pageblock::UNLINKED {
-            self.link(block, migrate_type, merged);
-        } else if u32::from(linked) % 16 < merged {
-            self.unlink(block);
-            self.link(block, migrate_type, merged);
+        // `NO_TOP` is one below order 0.
+        if u32::from(top.wrapping_add(1)) <= merged {
+            self.set_top(block, merged as u8);
         }
     }
 
@@ -80,8 +110,7 @@ impl ZoneCore<'_> {
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.presence[w % BLOCK_WORDS] = 1 << WORD_ORDER;
         }
-        let migrate_type = b.migrate_type;
-        let linked = Self::linked_order(b);
+        let (migrate_type, top) = (b.migrate_type, b.top);
         while merged < BLOCK_SHIFT {
             let words = 1 << (merged - WORD_ORDER);
             let half = ((1u32 << words) - 1) << (word ^ words);
@@ -93,72 +122,28 @@ impl ZoneCore<'_> {
             merged += 1;
         }
         if merged == BLOCK_SHIFT {
-            self.unlink(block);
-            self.join_run(block, BLOCK_SHIFT, migrate_type);
+            self.set_top(block, Pageblock::NO_TOP);
+            if let Some(b) = self.blocks.get_mut(block as usize) {
+                b.top = Pageblock::WHOLE;
+            }
+            self.join_whole(block, migrate_type);
             return;
         }
         self.count(merged, 1);
-        if linked.is_none_or(|order| order < merged) {
-            self.unlink(block);
-            self.link(block, migrate_type, merged);
+        if u32::from(top.wrapping_add(1)) <= merged {
+            self.set_top(block, merged as u8);
         }
     }
 
     fn give_blocks(&mut self, index: u32, order: u32) {
-        let block = index >> BLOCK_SHIFT;
-        let blocks = Self::run_blocks(order);
-        let Some(migrate_type) = self.blocks.get(block as usize).map(|b| b.migrate_type) else { return };
-        let first = block as usize;
-        let mut mixed = false;
-        for b in self.blocks.get_mut(first..first + blocks as usize).unwrap_or_default() {
-            b.map = [u64::MAX; BLOCK_WORDS];
-            b.presence = [1 << WORD_ORDER; BLOCK_WORDS];
-            b.free = 1 << BLOCK_SHIFT;
-            b.linked = COVERED;
-            mixed |= b.migrate_type != migrate_type;
+        let first = index >> BLOCK_SHIFT;
+        for block in first..first + (1 << (order - BLOCK_SHIFT)) {
+            let Some(b) = self.blocks.get_mut(block as usize) else { return };
+            Self::fill(b, true);
+            // Each goes to its own type, which may have changed while it was out.
+            let migrate_type = b.migrate_type;
+            self.add_free(migrate_type, 1 << BLOCK_SHIFT);
+            self.join_whole(block, migrate_type);
         }
-        if mixed {
-            // The types of the pageblocks under it changed while it was out: each goes to its own.
-            for block in block..block + blocks {
-                let Some(own) = self.blocks.get(block as usize).map(|b| b.migrate_type) else { return };
-                self.add_free(own, 1 << BLOCK_SHIFT);
-                self.join_run(block, BLOCK_SHIFT, own);
-            }
-            return;
-        }
-        self.add_free(migrate_type, 1 << order);
-        self.join_run(block, order, migrate_type);
-    }
-
-    /// Lists a wholly free run that is on no list, after merging it with its buddies of the same or of a mergeable type.
-    /// The buddy takes the type of the run that joins it, as in Linux 6.10.
-    pub(crate) fn join_run(&mut self, block: u32, order: u32, migrate_type: MigrateType) {
-        let (mut block, mut order) = (block, order);
-        while order < self.max_order {
-            let blocks = Self::run_blocks(order);
-            let buddy = block ^ blocks;
-            let Some(b) = self.blocks.get(buddy as usize) else { break };
-            if Self::linked_order(b) != Some(order) || !b.is_wholly_free() {
-                break;
-            }
-            let other = b.migrate_type;
-            if other != migrate_type && !(other.is_ordinary() && migrate_type.is_ordinary()) {
-                break;
-            }
-            self.unlink(buddy);
-            self.uncount(order, 1);
-            let first = buddy as usize;
-            for b in self.blocks.get_mut(first..first + blocks as usize).unwrap_or_default() {
-                b.migrate_type = migrate_type;
-                b.linked = COVERED;
-            }
-            if let Some(b) = self.blocks.get_mut(block as usize) {
-                b.linked = COVERED;
-            }
-            block &= !blocks;
-            order += 1;
-        }
-        self.count(order, 1);
-        self.link(block, migrate_type, order);
     }
 }

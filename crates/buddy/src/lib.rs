@@ -3,7 +3,8 @@
 //! A zone is an array of pageblocks; what is free in one is a 512-bit map in one cache line. A set of free frames
 //! decomposes in exactly one way into maximal aligned blocks, so freeing is setting bits, and merging is not an action but a
 //! fact. What is kept beside the bits serves to find a block fast: for each word the orders it holds, for each pageblock
-//! the list of its migrate type and largest order, for each zone the number of free blocks by order.
+//! its largest order, for each migrate type and order the set of pageblocks that can serve it, for each zone the number of
+//! free blocks by order.
 //!
 //! * [`Zone`]: one lock, allocation, free, and everything done to blocks and pageblocks under it
 //! * [`Policy`]: how migrate types fall back on one another
@@ -13,8 +14,8 @@
 //!
 //! # Invariants
 //! 1. A bit is set if and only if the frame is free in the zone; its state byte is then `Inside`.
-//! 2. A free frame is on the list of its pageblock's own type, always (Linux got there in 6.10).
-//! 3. A pageblock is on one list at most, that of the largest order it can serve; the counts by order are exact.
+//! 2. A free frame is found under its pageblock's own type, always (Linux got there in 6.10).
+//! 3. A pageblock is in the sets of its type up to the largest order it can serve, and in no other; counts by order are exact.
 //! 4. An operation that returns an error has changed nothing.
 //!
 //! # Lock order
@@ -32,24 +33,26 @@ mod alloc;
 mod bits;
 mod blocks;
 mod bulk;
+mod candidates;
 mod check;
 mod core;
 mod edit;
 mod error;
 mod fallback;
+mod fragmentation;
 mod free;
 mod held;
-mod index;
 mod policy;
 mod report;
 mod storage;
 mod watermark;
+mod whole;
 mod zone;
 
 pub use self::core::ZoneCore;
 pub use check::Violation;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
-pub use index::{fragmentation_index, unusable_free_index};
+pub use fragmentation::{fragmentation_index, unusable_free_index};
 pub use policy::Policy;
 pub use report::{
     BlockTypeInfo, BuddyInfo, CmaColumn, FragmentationLine, FreeCounts, PageTypeHeading, PageTypeInfo, ZoneInfo,

@@ -6,7 +6,7 @@ use pageblock_frame::{MigrateType, Order};
 
 use crate::core::ZoneCore;
 use crate::edit::for_each_run;
-use crate::{Zone, index};
+use crate::{Zone, fragmentation};
 
 /// Free blocks of a zone by order and type, and its pageblocks by type, at one moment.
 ///
@@ -46,6 +46,9 @@ impl<'m> Zone<'m> {
         for block in 0..core.blocks.len() as u32 {
             count_block(&core, block, &mut counts);
         }
+        for t in MigrateType::ALL {
+            core.for_each_whole_run(t, |order, runs| counts.by_type[t.index()][order as usize % Order::COUNT] += runs);
+        }
         counts
     }
 
@@ -82,13 +85,13 @@ impl<'m> Zone<'m> {
     /// The zone's line of debugfs' `extfrag/unusable_index`.
     #[must_use]
     pub fn unusable_index(&self) -> FragmentationLine<'_, 'm> {
-        FragmentationLine { zone: self, width: 1, value: index::unusable_free_index }
+        FragmentationLine { zone: self, width: 1, value: fragmentation::unusable_free_index }
     }
 
     /// The zone's line of debugfs' `extfrag/extfrag_index`.
     #[must_use]
     pub fn extfrag_index(&self) -> FragmentationLine<'_, 'm> {
-        FragmentationLine { zone: self, width: 2, value: index::fragmentation_index }
+        FragmentationLine { zone: self, width: 2, value: fragmentation::fragmentation_index }
     }
 }
 
@@ -97,9 +100,6 @@ fn count_block(core: &ZoneCore<'_>, block: u32, counts: &mut FreeCounts) {
     let of_type = &mut counts.by_type[b.migrate_type.index()];
     if b.is_wholly_free() {
         counts.wholly_free += 1;
-        if let Some(order) = ZoneCore::linked_order(b) {
-            of_type[order as usize % Order::COUNT] += 1;
-        }
     } else {
         for_each_run(&b.map, |order, runs| of_type[order as usize % Order::COUNT] += u64::from(runs));
     }

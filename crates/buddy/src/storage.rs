@@ -5,7 +5,10 @@ use bitvec::view::BitView;
 use pageblock_frame::sync::AtomicU8;
 use pageblock_frame::{Carver, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
 
-/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, a skip bit a pageblock.
+use crate::candidates;
+
+/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and about 8 bytes
+/// a pageblock for skip bits and for the sets of pageblocks that can serve an order.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -23,6 +26,7 @@ pub struct ZoneStorage<'m> {
     pub(crate) blocks: &'m mut [Pageblock],
     pub(crate) states: StateTable<'m>,
     pub(crate) skip: &'m mut BitSlice<u64>,
+    pub(crate) sets: &'m mut [candidates::Row],
 }
 
 /// The first frame that metadata for a span describes: its start rounded down to the largest block.
@@ -49,8 +53,12 @@ impl<'m> ZoneStorage<'m> {
     #[must_use]
     pub const fn bytes(span: PfnRange, max_order: Order) -> usize {
         let blocks = blocks_of(span, max_order);
-        let skip = blocks.div_ceil(64) * size_of::<u64>();
-        blocks * size_of::<Pageblock>() + states_of(span, max_order) + skip + align_of::<Pageblock>() + size_of::<u64>()
+        let words = Self::words(blocks);
+        blocks * size_of::<Pageblock>()
+            + states_of(span, max_order)
+            + words * size_of::<u64>()
+            + align_of::<Pageblock>()
+            + size_of::<u64>()
     }
 
     /// Cuts the metadata of a zone with this span off raw bytes; `None`, with nothing lost but alignment, if they do not suffice.
@@ -60,18 +68,28 @@ impl<'m> ZoneStorage<'m> {
             return None;
         }
         let blocks = carver.take::<Pageblock>(blocks_of(span, max_order))?;
-        let skip = carver.take::<u64>(blocks.len().div_ceil(64))?;
+        let words = carver.take::<u64>(Self::words(blocks.len()))?;
         let states = carver.take::<AtomicU8>(states_of(span, max_order))?;
-        Self::from_parts(blocks, states, skip)
+        Self::from_parts(blocks, states, words)
     }
 
-    /// Metadata in slices of the caller's. `None` if they do not fit one another.
-    pub fn from_parts(blocks: &'m mut [Pageblock], states: &'m [AtomicU8], skip: &'m mut [u64]) -> Option<Self> {
-        let skip = skip.view_bits_mut::<bitvec::order::Lsb0>();
-        (skip.len() >= blocks.len() && states.len().div_ceil(PAGEBLOCK_FRAMES as usize) == blocks.len()).then(|| Self {
-            skip: skip.get_mut(..blocks.len()).unwrap_or_default(),
-            blocks,
-            states: StateTable::new(states),
-        })
+    /// Number of `u64`s that [`from_parts`](Self::from_parts) wants for so many pageblocks.
+    #[must_use]
+    pub const fn words(blocks: usize) -> usize {
+        blocks.div_ceil(64) + candidates::rows_needed(blocks) * candidates::ROW
+    }
+
+    /// Metadata in slices of the caller's: so many pageblocks, a state byte for each frame of the span, and
+    /// [`words`](Self::words). `None` if they do not fit one another.
+    pub fn from_parts(blocks: &'m mut [Pageblock], states: &'m [AtomicU8], words: &'m mut [u64]) -> Option<Self> {
+        if words.len() != Self::words(blocks.len()) || states.len().div_ceil(PAGEBLOCK_FRAMES as usize) != blocks.len()
+        {
+            return None;
+        }
+        let (skip, sets) = words.split_at_mut(blocks.len().div_ceil(64));
+        let skip = skip.view_bits_mut::<bitvec::order::Lsb0>().get_mut(..blocks.len()).unwrap_or_default();
+        sets.fill(0);
+        let (sets, _) = sets.as_chunks_mut::<{ candidates::ROW }>();
+        Some(Self { blocks, states: StateTable::new(states), skip, sets })
     }
 }

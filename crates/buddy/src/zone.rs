@@ -3,11 +3,12 @@
 use pageblock_frame::sync::{AtomicU64, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
-    AllocFlags, FrameState, MAX_PFN, MigrateType, NO_BLOCK, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange,
-    Platform, StateByte, StateTable, ZoneKind,
+    AllocFlags, FrameState, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform,
+    StateByte, StateTable, ZoneKind,
 };
 
-use crate::core::{BLOCK_SHIFT, LISTS, ZoneCore};
+use crate::candidates::Candidates;
+use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::error::{AllocAtError, FreeError, IsolateError, ZoneError};
 use crate::policy::Policy;
 use crate::storage::{ZoneStorage, base_of, blocks_of, states_of};
@@ -123,21 +124,20 @@ impl<'m> Zone<'m> {
         if max_order < PAGEBLOCK_ORDER {
             return Err(ZoneError::MaxOrder);
         }
-        let ZoneStorage { blocks, states, skip } = storage;
+        let ZoneStorage { blocks, states, skip, sets } = storage;
         if blocks.len() != blocks_of(span, max_order) || states.len() != states_of(span, max_order) {
             return Err(ZoneError::Storage);
         }
         blocks.fill(Pageblock::empty(MigrateType::Movable));
         let base = base_of(span, max_order);
         let core = ZoneCore {
+            candidates: Candidates::new(sets, blocks.len()),
             blocks,
             states,
             skip,
             base,
             max_order: u32::from(max_order.as_u8()),
             policy,
-            heads: [NO_BLOCK; LISTS * MigrateType::COUNT],
-            nonempty: [0; MigrateType::COUNT],
             nr_free: [0; Order::COUNT],
             free: 0,
             free_cma: 0,
@@ -228,7 +228,7 @@ impl<'m> Zone<'m> {
     #[must_use]
     #[inline(always)]
     pub fn pfn_of(&self, index: u32) -> Pfn {
-        self.base.add(u64::from(index))
+        Pfn::new(self.base.as_u64() + u64::from(index))
     }
 
     /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's business.
@@ -239,13 +239,19 @@ impl<'m> Zone<'m> {
             return None;
         }
         let mut core = self.lock::<P>();
-        let plain = core.free_cma == 0 && !flags.contains(AllocFlags::HIGHATOMIC);
-        let taken = if plain { core.take(u32::from(order.as_u8()), migrate_type) } else { None };
+        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
+        let plain = !core.has_unusable && migrate_type.is_ordinary();
+        let taken = match plain {
+            true if order == Order::ZERO => core.take_frame(migrate_type).or_else(|| core.take(0, migrate_type)),
+            true => core.take(u32::from(order.as_u8()), migrate_type),
+            false => None,
+        };
         let Some(index) = taken else {
             return self.alloc_by_rules(core, order, migrate_type, flags);
         };
         self.states.set(index, StateByte::allocated(order, migrate_type));
-        self.publish(&core);
+        self.free.store(core.free, Ordering::Relaxed);
+        drop(core);
         Some(self.pfn_of(index))
     }
 
@@ -257,6 +263,9 @@ impl<'m> Zone<'m> {
         migrate_type: MigrateType,
         flags: AllocFlags,
     ) -> Option<Pfn> {
+        if migrate_type == MigrateType::Isolate {
+            return None;
+        }
         let Taken { index, fallback } = core.take_by_rules(u32::from(order.as_u8()), migrate_type, flags)?;
         self.states.set(index, StateByte::allocated(order, migrate_type));
         self.publish(&core);

@@ -6,7 +6,7 @@ use crate::{MigrateType, PAGEBLOCK_FRAMES};
 
 /// Words in a pageblock's free map.
 pub const BLOCK_WORDS: usize = PAGEBLOCK_FRAMES as usize / 64;
-/// No block: the end of a list of pageblocks.
+/// No block: where the number of a pageblock is expected and there is none.
 pub const NO_BLOCK: u32 = u32::MAX;
 
 /// One pageblock's free state, under its zone's lock.
@@ -17,7 +17,8 @@ pub const NO_BLOCK: u32 = u32::MAX;
 /// 3. Byte `w` of `presence` has bit `o` set if the 64 frames of word `w` decompose into at least one maximal free block of
 ///    order `o`, for orders 0 to 6. A bit below the highest may be left over (a hint to be corrected by the next
 ///    allocation that follows it); the highest bit is always exact.
-/// 4. `linked` names the free list that `prev` and `next` link the block into, if any.
+/// 4. `top` is the highest order of any maximal free block inside, [`Pageblock::WHOLE`] if all frames are free, and
+///    [`Pageblock::NO_TOP`] if none is.
 #[derive(Clone)]
 #[repr(C, align(128))]
 pub struct Pageblock {
@@ -25,14 +26,10 @@ pub struct Pageblock {
     pub map: [u64; BLOCK_WORDS],
     /// For each word of the map the orders of its maximal free blocks (see invariant 3).
     pub presence: [u8; BLOCK_WORDS],
-    /// Next block on the same free list, or [`NO_BLOCK`].
-    pub next: u32,
-    /// Previous block on the same free list, or [`NO_BLOCK`].
-    pub prev: u32,
     /// Free frames, 0 to 512.
     pub free: u16,
-    /// Index of the free list that holds the block, or [`Pageblock::UNLINKED`].
-    pub linked: u8,
+    /// The largest order that the block can serve (see invariant 4).
+    pub top: u8,
     /// What the block is for.
     pub migrate_type: MigrateType,
     /// Frames of this block that exist and belong to the allocator, 0 to 512.
@@ -40,12 +37,14 @@ pub struct Pageblock {
     /// What the block was for before it was isolated.
     pub saved_type: MigrateType,
     /// For use by the rooms above: deferral, ages.
-    pub spare: [u8; 37],
+    pub spare: [u8; 49],
 }
 
 impl Pageblock {
-    /// Value of `linked` for a block on no free list.
-    pub const UNLINKED: u8 = u8::MAX;
+    /// Value of `top` for a block with nothing free.
+    pub const NO_TOP: u8 = u8::MAX;
+    /// Value of `top` for a wholly free block.
+    pub const WHOLE: u8 = 9;
 
     /// A block with nothing free in it.
     #[must_use]
@@ -53,14 +52,12 @@ impl Pageblock {
         Self {
             map: [0; BLOCK_WORDS],
             presence: [0; BLOCK_WORDS],
-            next: NO_BLOCK,
-            prev: NO_BLOCK,
             free: 0,
-            linked: Self::UNLINKED,
+            top: Self::NO_TOP,
             migrate_type,
             managed: 0,
             saved_type: migrate_type,
-            spare: [0; 37],
+            spare: [0; 49],
         }
     }
 
@@ -77,7 +74,7 @@ impl fmt::Debug for Pageblock {
         f.debug_struct("Pageblock")
             .field("migrate_type", &self.migrate_type)
             .field("free", &self.free)
-            .field("linked", &self.linked)
+            .field("top", &self.top)
             .finish_non_exhaustive()
     }
 }

@@ -237,6 +237,14 @@ impl<'m> StateTable<'m> {
         }
     }
 
+    /// The table of the 64 frames from `first` on, or of as many of them as there are.
+    #[must_use]
+    #[inline(always)]
+    pub fn word(&self, first: u32) -> StateTable<'m> {
+        let rest = self.bytes.get(first as usize..).unwrap_or_default();
+        Self { bytes: rest.get(..64).unwrap_or(rest) }
+    }
+
     /// The head, and its state, of the block that a frame is in: itself, or the nearest head below it that reaches it.
     /// `None` for a frame in no block. Looks at no more than [`Order::COUNT`] bytes, since blocks are aligned.
     #[must_use]

@@ -1,0 +1,287 @@
+//! Which pageblocks can serve a request: bitmaps over the pageblocks, one for each migrate type and order.
+//!
+//! Bit `b` of the set of type `t` and order `o < 9` is set if and only if pageblock `b` is of type `t`, not wholly free, and
+//! its largest free block is at least of order `o`. The sets of order 9 hold the wholly free pageblocks; runs of them are
+//! found in the words of the set by the same arithmetic as blocks in a free map.
+//!
+//! An allocation takes the **lowest** pageblock that can serve it. Measured against lists ordered by use, filling from
+//! one end leaves the other end to drain, and more pageblocks come out whole.
+//!
+//! Each set is a tree of words, 64 to one: a word's bit is set if the word below it is not 0. The words of all sets for the
+//! same 64 pageblocks lie side by side, those of one type's orders in ascending order, because a pageblock enters and leaves
+//! neighbouring orders together.
+
+use pageblock_frame::MigrateType;
+
+/// Orders that have a set: 0 to 9.
+pub(crate) const SETS: usize = 10;
+/// Words for the same 64 entries, one a set and a few unused: a power of two.
+pub(crate) const ROW: usize = 64;
+/// Levels of the tree that suffice for `2^32` frames.
+const MOST_LEVELS: usize = 4;
+
+/// The words of all sets for 64 pageblocks, or for 64 rows of the level below.
+pub(crate) type Row = [u64; ROW];
+
+/// The sets of a zone.
+#[derive(Debug)]
+pub(crate) struct Candidates<'m> {
+    rows: &'m mut [Row],
+    /// Where each level's rows start; level 0 has one bit a pageblock. The last level has one row.
+    level: [u32; MOST_LEVELS],
+    top: u32,
+    /// For each set a row of level 0 below which it has no member.
+    hint: [u32; ROW],
+}
+
+/// One set: a migrate type and an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Set(u32);
+
+impl Set {
+    #[inline(always)]
+    pub(crate) const fn new(migrate_type: MigrateType, order: u32) -> Self {
+        Self(migrate_type as u32 * SETS as u32 + order)
+    }
+
+    #[inline(always)]
+    const fn index(self) -> usize {
+        self.0 as usize % ROW
+    }
+}
+
+/// Rows for so many pageblocks, over all levels.
+pub(crate) const fn rows_needed(blocks: usize) -> usize {
+    let (mut rows, mut entries) = (0, blocks);
+    loop {
+        entries = entries.div_ceil(64);
+        rows += entries;
+        if entries <= 1 {
+            return rows;
+        }
+    }
+}
+
+impl<'m> Candidates<'m> {
+    /// Empty sets over zeroed rows, of which there are [`rows_needed`].
+    pub(crate) fn new(rows: &'m mut [Row], blocks: usize) -> Self {
+        let mut level = [0; MOST_LEVELS];
+        let (mut top, mut at, mut entries) = (0, 0, blocks);
+        for (number, start) in level.iter_mut().enumerate() {
+            *start = at;
+            top = number as u32;
+            entries = entries.div_ceil(64);
+            at += entries as u32;
+            if entries <= 1 {
+                break;
+            }
+        }
+        Self { rows, level, top, hint: [u32::MAX; ROW] }
+    }
+
+    /// The lowest pageblock of a set.
+    #[inline(always)]
+    pub(crate) fn lowest(&mut self, set: Set) -> Option<u32> {
+        let hint = self.hint[set.index()];
+        let word = self.rows.get(hint as usize)?[set.index()];
+        if word == 0 {
+            return self.search(set);
+        }
+        Some(hint * 64 + word.trailing_zeros())
+    }
+
+    /// The lowest pageblock of a set whose hint is out of date.
+    #[cold]
+    fn search(&mut self, set: Set) -> Option<u32> {
+        let found = self.first_from(set, self.hint[set.index()].saturating_mul(64));
+        self.hint[set.index()] = found.map_or(u32::MAX, |block| block / 64);
+        found
+    }
+
+    /// True if the pageblock is in the set.
+    pub(crate) fn contains(&self, set: Set, block: u32) -> bool {
+        self.word(set, block / 64) >> (block % 64) & 1 == 1
+    }
+
+    /// Rows of a level.
+    fn len(&self, level: u32) -> u32 {
+        let end =
+            if level < self.top { self.level[(level + 1) as usize % MOST_LEVELS] } else { self.rows.len() as u32 };
+        end - self.level[level as usize % MOST_LEVELS]
+    }
+
+    /// A set's word on a level.
+    fn word_at(&self, level: u32, at: u32, set: Set) -> Option<u64> {
+        let row = self.level[level as usize % MOST_LEVELS] + at;
+        self.rows.get(row as usize).map(|row| row[set.index()])
+    }
+
+    /// The 64 bits of a set from pageblock `64 * at` on; 0 past the end.
+    #[inline(always)]
+    pub(crate) fn word(&self, set: Set, at: u32) -> u64 {
+        if self.top != 0 && at >= self.level[1] {
+            return 0;
+        }
+        self.rows.get(at as usize).map_or(0, |row| row[set.index()])
+    }
+
+    /// Adds a pageblock to the sets of a type from order `from` up to but without `to`.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
+        let at = block / 64;
+        for order in from..to {
+            let set = Set::new(migrate_type, order);
+            let Some(row) = self.rows.get_mut(at as usize) else { return };
+            let old = row[set.index()];
+            row[set.index()] = old | 1 << (block % 64);
+            if old == 0 {
+                self.appeared(set, at);
+            }
+        }
+    }
+
+    /// Takes a pageblock out of the sets of a type from order `from` up to but without `to`.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
+        let at = block / 64;
+        for order in from..to {
+            let set = Set::new(migrate_type, order);
+            let Some(row) = self.rows.get_mut(at as usize) else { return };
+            let new = row[set.index()] & !(1 << (block % 64));
+            row[set.index()] = new;
+            if new == 0 && self.top != 0 {
+                self.vanished(set, at);
+            }
+        }
+    }
+
+    /// A word of the lowest level is no longer 0: says so further up.
+    fn appeared(&mut self, set: Set, row: u32) {
+        let hint = &mut self.hint[set.index()];
+        *hint = (*hint).min(row);
+        let mut at = row;
+        for level in 1..=self.top {
+            let row = self.level[level as usize % MOST_LEVELS] + at / 64;
+            let Some(row) = self.rows.get_mut(row as usize) else { return };
+            let old = row[set.index()];
+            row[set.index()] = old | 1 << (at % 64);
+            if old != 0 {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    /// A word of the lowest level has become 0: says so further up.
+    fn vanished(&mut self, set: Set, row: u32) {
+        let mut at = row;
+        for level in 1..=self.top {
+            let row = self.level[level as usize % MOST_LEVELS] + at / 64;
+            let Some(row) = self.rows.get_mut(row as usize) else { return };
+            row[set.index()] &= !(1 << (at % 64));
+            if row[set.index()] != 0 {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    /// The lowest member at or above `block`.
+    pub(crate) fn first_from(&self, set: Set, block: u32) -> Option<u32> {
+        let (mut at, mut level) = (block, 0);
+        // Up, until a word has a member at or after the place.
+        loop {
+            if level > self.top || at / 64 >= self.len(level) {
+                return None;
+            }
+            let word = self.word_at(level, at / 64, set)? >> (at % 64);
+            if word != 0 {
+                at += word.trailing_zeros();
+                break;
+            }
+            at = at / 64 + 1;
+            level += 1;
+        }
+        // Down, along the lowest members.
+        while level > 0 {
+            level -= 1;
+            at = at * 64 + self.word_at(level, at, set)?.trailing_zeros();
+        }
+        Some(at)
+    }
+
+    /// The lowest member that is not in another set.
+    pub(crate) fn first_outside(&self, set: Set, other: Option<Set>) -> Option<u32> {
+        let mut from = self.first_from(set, 0)?;
+        loop {
+            let word = from / 64;
+            let bits = self.word(set, word) & !other.map_or(0, |other| self.word(other, word));
+            if bits != 0 {
+                return Some(word * 64 + bits.trailing_zeros());
+            }
+            from = self.first_from(set, (word + 1) * 64)?;
+        }
+    }
+
+    /// Recomputes a set's tree and checks its hint from its lowest level: how many members it has, or `None` if they disagree.
+    pub(crate) fn recount(&self, set: Set) -> Option<u64> {
+        let word = |level, at| self.word_at(level, at, set).unwrap_or(0);
+        for level in 1..=self.top {
+            for at in 0..self.len(level - 1) {
+                if (word(level, at / 64) >> (at % 64) & 1 == 1) != (word(level - 1, at) != 0) {
+                    return None;
+                }
+            }
+        }
+        let hint = self.hint[set.index()];
+        let below = (0..self.len(0).min(hint)).any(|at| word(0, at) != 0);
+        (!below).then(|| (0..self.len(0)).map(|at| u64::from(word(0, at).count_ones())).sum())
+    }
+
+    /// The highest member below `block`.
+    #[cfg(test)]
+    pub(crate) fn last_below(&self, set: Set, block: u32) -> Option<u32> {
+        let mut word = block.div_ceil(64).min(self.len(0));
+        while word > 0 {
+            word -= 1;
+            let below = block - word * 64;
+            let bits = self.word(set, word) & if below < 64 { (1 << below) - 1 } else { u64::MAX };
+            if bits != 0 {
+                return Some(word * 64 + 63 - bits.leading_zeros());
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::vec;
+
+    proptest! {
+        #[test]
+        fn a_set_is_a_set(blocks in prop_oneof![1usize..70, 4000usize..4200, 262_000usize..262_300],
+                          ops in prop::collection::vec((any::<bool>(), any::<u32>()), 1..200)) {
+            let mut rows = vec![[0; ROW]; rows_needed(blocks)];
+            let mut sets = Candidates::new(&mut rows, blocks);
+            let t = MigrateType::Reclaimable;
+            let set = Set::new(t, 3);
+            let other = Set::new(t, 4);
+            let mut model = BTreeSet::new();
+            for (add, at) in ops {
+                let block = at % blocks as u32;
+                if add { sets.insert(t, block, (3, 4)); model.insert(block); } else { sets.remove(t, block, (3, 4)); model.remove(&block); }
+                prop_assert_eq!(sets.lowest(set), model.first().copied());
+                prop_assert_eq!(sets.lowest(other), None);
+                prop_assert_eq!(sets.recount(set), Some(model.len() as u64));
+                let probe = at.rotate_left(7) % blocks as u32;
+                prop_assert_eq!(sets.contains(set, probe), model.contains(&probe));
+                prop_assert_eq!(sets.first_from(set, probe), model.range(probe..).next().copied());
+                prop_assert_eq!(sets.last_below(set, probe), model.range(..probe).next_back().copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Runs of wholly free pageblocks: blocks of order 9 and above.
+//!
+//! The wholly free pageblocks of a type are a set of bits, 64 pageblocks a word; a run of `2^(o-9)` of them is a block of order
+//! `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the decomposition into
+//! maximal runs is unique, and merging follows from the bits.
+
+use pageblock_frame::MigrateType;
+
+use crate::bits;
+use crate::candidates::Set;
+use crate::core::{BLOCK_SHIFT, ZoneCore};
+
+/// Bits at which a run of `2^level` may start, and the arithmetic on them, capped at a largest level.
+fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
+    let mut runs = word;
+    for level in 0..most {
+        let above = bits::coarser(runs, level);
+        visit(level, runs & !(above | above << (1u32 << level)));
+        runs = above;
+        if runs == 0 {
+            return;
+        }
+    }
+    visit(most, runs);
+}
+
+/// The smallest maximal run of at least `2^wanted` in a word, where runs are at most `2^most` long: first bit and level.
+#[inline(always)]
+fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<(u32, u32)> {
+    let mut runs = bits::runs(word, wanted);
+    for level in wanted..most {
+        let above = bits::coarser(runs, level);
+        let exact = runs & !(above | above << (1u32 << level));
+        if exact != 0 {
+            return Some((exact.trailing_zeros(), level));
+        }
+        runs = above;
+    }
+    (runs != 0).then(|| (runs.trailing_zeros(), most))
+}
+
+impl ZoneCore<'_> {
+    const WHOLE: u32 = BLOCK_SHIFT;
+
+    /// Levels above a single pageblock that a run can have in this zone.
+    #[inline(always)]
+    fn run_levels(&self) -> u32 {
+        (self.max_order - BLOCK_SHIFT).min(6)
+    }
+
+    /// The smallest maximal run of at least `order` in the lowest word that has one: first pageblock and order.
+    #[inline]
+    pub(crate) fn find_run(&mut self, migrate_type: MigrateType, order: u32) -> Option<(u32, u32)> {
+        let set = Set::new(migrate_type, Self::WHOLE);
+        let wanted = order - BLOCK_SHIFT;
+        let mut word = self.candidates.lowest(set)? / 64;
+        loop {
+            if let Some((at, level)) = smallest_run(self.candidates.word(set, word), wanted, self.run_levels()) {
+                return Some((word * 64 + at, BLOCK_SHIFT + level));
+            }
+            word = self.candidates.first_from(set, (word + 1) * 64)? / 64;
+        }
+    }
+
+    /// True if some pageblock of the type can serve `order`.
+    pub(crate) fn can_serve(&mut self, migrate_type: MigrateType, order: u32) -> bool {
+        (order < BLOCK_SHIFT && self.partial(migrate_type, order).is_some())
+            || self.find_run(migrate_type, order.max(BLOCK_SHIFT)).is_some()
+    }
+
+    /// The largest order of which this type has a run of wholly free pageblocks.
+    pub(crate) fn largest_run(&mut self, migrate_type: MigrateType) -> Option<u32> {
+        (BLOCK_SHIFT..=self.max_order).rev().find(|&order| self.find_run(migrate_type, order).is_some())
+    }
+
+    /// Takes the first `2^(order-9)` pageblocks of a maximal run of order `run` out of the set of wholly free ones and out of the counts. Their maps
+    /// are left as they are.
+    #[inline(always)]
+    pub(crate) fn cut_run(&mut self, migrate_type: MigrateType, (block, run): (u32, u32), order: u32) {
+        for member in block..block + (1 << (order - BLOCK_SHIFT)) {
+            self.candidates.remove(migrate_type, member, (Self::WHOLE, Self::WHOLE + 1));
+        }
+        self.uncount(run, 1);
+        for half in order..run {
+            self.count(half, 1);
+        }
+    }
+
+    /// Puts a wholly free pageblock into its type's set, merging it with its neighbours. Its map is full already.
+    #[inline]
+    pub(crate) fn join_whole(&mut self, block: u32, migrate_type: MigrateType) {
+        let set = Set::new(migrate_type, Self::WHOLE);
+        self.candidates.insert(migrate_type, block, (Self::WHOLE, Self::WHOLE + 1));
+        let mut word = self.candidates.word(set, block / 64);
+        let mut at = block % 64;
+        let mut level = 0;
+        while level < self.run_levels() {
+            let half = bits::ones(level);
+            let buddy = at ^ (1 << level);
+            if (word >> buddy) & half != half {
+                if !self.adopt(block / 64 * 64 + buddy, level, migrate_type) {
+                    break;
+                }
+                word = self.candidates.word(set, block / 64);
+            }
+            self.uncount(BLOCK_SHIFT + level, 1);
+            at &= !(1 << level);
+            level += 1;
+        }
+        self.count(BLOCK_SHIFT + level, 1);
+    }
+
+    /// Gives a maximal run of wholly free pageblocks of another ordinary type to this one, so that the two can merge (as Linux
+    /// does since 6.10). False, with nothing changed, if there is no such run.
+    fn adopt(&mut self, first: u32, level: u32, migrate_type: MigrateType) -> bool {
+        if !migrate_type.is_ordinary() {
+            return false;
+        }
+        let members = first as usize..first as usize + (1 << level);
+        let Some(run) = self.blocks.get(members.clone()) else { return false };
+        if !run.iter().all(|b| b.is_wholly_free() && b.migrate_type.is_ordinary()) {
+            return false;
+        }
+        let same = |t: MigrateType| run.iter().all(|b| b.migrate_type == t);
+        if !same(run.first().map_or(migrate_type, |b| b.migrate_type)) {
+            // Several maximal runs, of several types: leave them.
+            return false;
+        }
+        for member in members {
+            let Some(b) = self.blocks.get_mut(member) else { return false };
+            let old = core::mem::replace(&mut b.migrate_type, migrate_type);
+            self.candidates.remove(old, member as u32, (Self::WHOLE, Self::WHOLE + 1));
+            self.candidates.insert(migrate_type, member as u32, (Self::WHOLE, Self::WHOLE + 1));
+        }
+        true
+    }
+
+    /// Takes one wholly free pageblock out of its set, wherever in a run it is. What remains of the run is recounted.
+    pub(crate) fn leave_whole(&mut self, block: u32, migrate_type: MigrateType) {
+        let set = Set::new(migrate_type, Self::WHOLE);
+        self.count_runs_of(set, block / 64, u64::MAX);
+        self.candidates.remove(migrate_type, block, (Self::WHOLE, Self::WHOLE + 1));
+        self.count_runs_of(set, block / 64, 1);
+    }
+
+    /// Adds the maximal runs of one word of a set to the counts, `by` times.
+    fn count_runs_of(&mut self, set: Set, word: u32, by: u64) {
+        let bits = self.candidates.word(set, word);
+        let most = self.run_levels();
+        maximal_runs(bits, most, |level, runs| {
+            self.count(BLOCK_SHIFT + level, u64::from(runs.count_ones()).wrapping_mul(by));
+        });
+    }
+
+    /// The maximal runs of wholly free pageblocks of a type: order and how many.
+    pub(crate) fn for_each_whole_run(&self, migrate_type: MigrateType, mut visit: impl FnMut(u32, u64)) {
+        let set = Set::new(migrate_type, Self::WHOLE);
+        for word in 0..(self.blocks.len() as u32).div_ceil(64) {
+            maximal_runs(self.candidates.word(set, word), self.run_levels(), |level, runs| {
+                visit(BLOCK_SHIFT + level, u64::from(runs.count_ones()));
+            });
+        }
+    }
+}
