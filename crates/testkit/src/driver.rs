@@ -273,9 +273,7 @@ impl<S: Subject> Driver<S> {
     fn alloc_at(&mut self, frame: u32, order: Order) -> Result<(), Breach> {
         let pfn = Pfn::new(self.frame(frame).as_u64() & !(order.frames() - 1));
         let range = PfnRange::from_len(pfn, order.frames());
-        let possible = (range.start.as_u64()..range.end.as_u64())
-            .map(Pfn::new)
-            .all(|pfn| self.oracle.is_free(pfn));
+        let possible = (range.start.as_u64()..range.end.as_u64()).map(Pfn::new).all(|pfn| self.oracle.is_free(pfn));
         match self.subject.alloc_at(pfn, order) {
             Some(true) => self.oracle.take_at(pfn, order),
             Some(false) if possible && order <= self.subject.max_order() => {
