@@ -195,8 +195,24 @@ impl<F: Flavour> FrameAlloc<F> {
         self.pool.as_ptr().expose_provenance()
     }
 
+    #[inline(always)]
     fn frames(order: u8) -> NonZeroUsize {
         NonZeroUsize::new(1 << order).unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// The allocator's own call: the address of a block.
+    #[inline(always)]
+    pub fn alloc_phys(&mut self, order: u8) -> Option<usize> {
+        self.allocator.allocate_physical(BASE, Self::frames(order)).ok()
+    }
+
+    /// The allocator's own call: frees the block at an address.
+    #[expect(unsafe_code, reason = "the peer's seam")]
+    #[inline(always)]
+    pub fn free_phys(&mut self, phys: usize, order: u8) {
+        // SAFETY: for right frees the contract holds. The suite's wrong frees break it on purpose; the allocator touches
+        // nothing but its own bitmap, in which even the first frame past the end has a bit (of the next order).
+        unsafe { self.allocator.deallocate_physical(BASE, Self::frames(order), phys) };
     }
 }
 
@@ -218,16 +234,11 @@ impl<F: Flavour> Candidate for FrameAlloc<F> {
     }
 
     fn alloc(&mut self, order: u8) -> Option<u64> {
-        let phys = self.allocator.allocate_physical(BASE, Self::frames(order)).ok()?;
-        Some((phys - self.base()) as u64 >> PAGE_SHIFT)
+        self.alloc_phys(order).map(|phys| (phys - self.base()) as u64 >> PAGE_SHIFT)
     }
 
-    #[expect(unsafe_code, reason = "the peer's seam")]
     fn free(&mut self, pfn: u64, order: u8) -> Result<(), String> {
-        let phys = self.base() + (pfn << PAGE_SHIFT) as usize;
-        // SAFETY: for right frees the contract holds. The suite's wrong frees break it on purpose; the allocator touches
-        // nothing but its own bitmap, in which even the first frame past the end has a bit (of the next order).
-        unsafe { self.allocator.deallocate_physical(BASE, Self::frames(order), phys) };
+        self.free_phys(self.base() + (pfn << PAGE_SHIFT) as usize, order);
         Ok(())
     }
 }

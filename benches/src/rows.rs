@@ -1,0 +1,116 @@
+//! Each loop by name, as `benches/instructions` counts it: one line a row.
+
+use pageblock_testkit::conformance::peers::{Depot, FrameAlloc, Summary};
+
+use crate::allocators::{Bitmap, BuddySystem, Nothing, OurZone};
+use crate::loops::{self, Mix};
+use crate::{Frames, POOL};
+
+/// A loop with a name.
+///
+/// Instructions a unit are `(count(long) - count(short)) / (long - short)`, less the same of the control, whose
+/// loop is the same with no allocator in it. Whatever comes before the loop does not depend on the length.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Name, `room.loop` or `peer.name.loop`.
+    pub name: &'static str,
+    /// Runs the loop with a length.
+    pub run: fn(u64),
+    /// The two lengths.
+    pub lengths: (u64, u64),
+    /// Units (pairs, operations) in one of length.
+    pub units: u64,
+    /// The row to subtract; none if the loop has next to nothing of its own.
+    pub control: Option<&'static str>,
+}
+
+/// All rows.
+pub const ROWS: &[Row] = &[
+    row("harness.pair", pair::<Nothing, 0>, PAIR, None),
+    row("harness.mix", mix::<Nothing>, MIX, None),
+    row("zone.order0", pair::<OurZone, 0>, PAIR, Some("harness.pair")),
+    row("zone.order3", pair::<OurZone, 3>, PAIR, Some("harness.pair")),
+    row("zone.order9", pair::<OurZone, 9>, PAIR, Some("harness.pair")),
+    row("zone.mix", mix::<OurZone>, MIX, Some("harness.mix")),
+    row("zone.bulk", zone_bulk, BULK, None),
+    row("peer.frame-alloc.order0", pair::<FrameAlloc<Summary>, 0>, PAIR, Some("harness.pair")),
+    row("peer.frame-alloc.order3", pair::<FrameAlloc<Summary>, 3>, PAIR, Some("harness.pair")),
+    row("peer.frame-alloc.order9", pair::<FrameAlloc<Summary>, 9>, PAIR, Some("harness.pair")),
+    row("peer.frame-alloc.mix", mix::<FrameAlloc<Summary>>, MIX, Some("harness.mix")),
+    row("peer.frame-alloc-depot.order0", pair::<FrameAlloc<Depot>, 0>, PAIR, Some("harness.pair")),
+    row("peer.frame-alloc-depot.mix", mix::<FrameAlloc<Depot>>, MIX, Some("harness.mix")),
+    row("peer.buddy_system_allocator.order0", pair::<BuddySystem, 0>, PAIR, Some("harness.pair")),
+    row("peer.buddy_system_allocator.order9", pair::<BuddySystem, 9>, PAIR, Some("harness.pair")),
+    row("peer.buddy_system_allocator.mix", mix::<BuddySystem>, MIX, Some("harness.mix")),
+    row("peer.bitmap-allocator.order0", pair::<Bitmap, 0>, PAIR, Some("harness.pair")),
+    row("peer.bitmap-allocator.order3", pair::<Bitmap, 3>, PAIR, Some("harness.pair")),
+];
+
+/// Lengths, and units in one of length.
+type Size = ((u64, u64), u64);
+
+/// One of length is a pair.
+const PAIR: Size = ((5_000, 25_000), 1);
+/// One of length is two steps of the mix, a pair on average. What comes before the short length is ageing.
+const MIX: Size = ((150_000, 200_000), 1);
+/// One of length is all frames of the pool, each once up and down.
+const BULK: Size = ((1, 3), POOL);
+
+const fn row(name: &'static str, run: fn(u64), (lengths, units): Size, control: Option<&'static str>) -> Row {
+    Row { name, run, lengths, units, control }
+}
+
+/// The row with this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name)
+}
+
+fn pair<A: Frames, const ORDER: u8>(pairs: u64) {
+    loops::pairs(&mut A::new(POOL), core::hint::black_box(ORDER), pairs);
+}
+
+fn mix<A: Frames>(pairs: u64) {
+    let mut allocator = A::new(POOL);
+    let mut mix = Mix::new(POOL, 1);
+    let mut live = Vec::with_capacity(POOL as usize);
+    loops::mix(&mut allocator, &mut live, &mix.fill());
+    let steps = mix.steps(2 * MIX.0.1 as usize);
+    let steps = steps.get(..2 * pairs as usize).unwrap_or(&steps);
+    loops::mix(&mut allocator, &mut live, steps);
+}
+
+fn zone_bulk(passes: u64) {
+    let mut zone = OurZone::new(POOL);
+    let mut frames = loops::frame_buffer();
+    for _ in 0..passes {
+        loops::bulk(&mut zone, &mut frames);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_names_of_their_own_and_controls_that_exist() {
+        for (place, row) in ROWS.iter().enumerate() {
+            assert_eq!(ROWS.iter().position(|other| other.name == row.name), Some(place), "{}", row.name);
+            assert!(row.control.is_none_or(|control| find(control).is_some_and(|c| c.lengths == row.lengths)));
+            assert!(row.lengths.0 < row.lengths.1);
+        }
+    }
+
+    #[test]
+    fn the_mix_stays_at_half_and_the_zone_agrees() {
+        let mut zone = OurZone::new(POOL);
+        let mut mix = Mix::new(POOL, 3);
+        let mut live = Vec::new();
+        loops::mix(&mut zone, &mut live, &mix.fill());
+        loops::mix(&mut zone, &mut live, &mix.steps(100_000));
+        let held: u64 = live.iter().map(|&(_, order)| 1 << order).sum();
+        assert!(held.abs_diff(POOL / 2) < POOL / 256);
+        assert_eq!(zone.zone().free_frames(), POOL - held);
+        assert_eq!(zone.zone().check(), Ok(()));
+    }
+}
