@@ -8,7 +8,8 @@
 //!
 //! * [`Zone`]: one lock, allocation, free, and everything done to blocks and pageblocks under it
 //! * [`Policy`]: how migrate types fall back on one another
-//! * [`Watermarks`] and lowmem reserves, and the test against them
+//! * [`Watermarks`] and lowmem reserves, and the test against them; [`Reserves`] sets them for all zones of a machine
+//! * [`Node`] and [`Zonelist`]: in which order the zones of a machine are tried
 //! * [`FreeCounts`] and the lines of `/proc/buddyinfo`, `pagetypeinfo`, `zoneinfo`
 //! * [`Violation`]: what [`Zone::check`] finds when it recomputes all that from the bits
 //!
@@ -42,17 +43,20 @@ mod fallback;
 mod fragmentation;
 mod free;
 mod held;
+mod node;
 mod policy;
 mod report;
 mod storage;
 mod watermark;
 mod whole;
 mod zone;
+mod zonelist;
 
 pub use self::core::ZoneCore;
 pub use check::Violation;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
 pub use fragmentation::{fragmentation_index, unusable_free_index};
+pub use node::{Node, Reserves, WatermarkRule};
 pub use policy::Policy;
 pub use report::{
     BlockTypeInfo, BuddyInfo, CmaColumn, FragmentationLine, FreeCounts, PageTypeHeading, PageTypeInfo, ZoneInfo,
@@ -60,3 +64,4 @@ pub use report::{
 pub use storage::ZoneStorage;
 pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
 pub use zone::{Unreserve, Zone, ZoneConfig};
+pub use zonelist::{Distances, LOCAL_DISTANCE, NodeOrder, REMOTE_DISTANCE, ZoneRef, Zonelist};

@@ -220,6 +220,18 @@ impl Zone<'_> {
         limit: ZoneKind,
         flags: AllocFlags,
     ) -> bool {
+        self.frames_ok_with(free, (order, mark), limit, flags) && (order == Order::ZERO || self.has_block(order, flags))
+    }
+
+    /// The part of [`watermark_ok`](Self::watermark_ok) that counts frames: without the lock, and without the question whether there is
+    /// a block of `order`, which an allocation that follows at once finds out itself.
+    #[must_use]
+    #[inline]
+    pub fn frames_ok(&self, order: Order, mark: u64, limit: ZoneKind, flags: AllocFlags) -> bool {
+        self.frames_ok_with(self.free_frames(), (order, mark), limit, flags)
+    }
+
+    fn frames_ok_with(&self, free: u64, (order, mark): (Order, u64), limit: ZoneKind, flags: AllocFlags) -> bool {
         let signed = |frames: u64| i64::try_from(frames).unwrap_or(i64::MAX);
         let free = signed(free) - signed(order.frames() - 1) - signed(self.unusable_free(flags));
         let mut min = signed(mark);
@@ -232,10 +244,7 @@ impl Zone<'_> {
         if flags.contains(AllocFlags::OOM) {
             min -= min / 2;
         }
-        if free <= min + signed(self.marks.reserve[limit.index()].load(Ordering::Relaxed)) {
-            return false;
-        }
-        order == Order::ZERO || self.has_block(order, flags)
+        free > min + signed(self.marks.reserve[limit.index()].load(Ordering::Relaxed))
     }
 
     /// True if some list that the request may use holds a block of at least `order`.

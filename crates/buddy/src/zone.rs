@@ -193,9 +193,9 @@ impl<'m> Zone<'m> {
         core.absent_marked = true;
         for pfn in range.start.as_u64()..range.end.as_u64() {
             let index = (pfn - self.base.as_u64()) as u32;
-            if core.none_free(index, 1)
-                && self.states.get(index) == StateByte::INSIDE
-                && self.states.head_of(index).is_none()
+            let unmanaged = core.blocks.get((index >> BLOCK_SHIFT) as usize).is_none_or(|b| b.managed == 0);
+            if self.states.get(index) == StateByte::INSIDE
+                && (unmanaged || core.none_free(index, 1) && self.states.head_of(index).is_none())
             {
                 self.states.set(index, state);
                 core.present += u64::from(reserved);

@@ -66,6 +66,37 @@ impl<'m> Carver<'m> {
 
     /// A zeroed slice of `count` values, aligned, or `None` (with nothing taken) if the bytes do not suffice.
     pub fn take<T: Zeroed>(&mut self, count: usize) -> Option<&'m mut [T]> {
+        let start = self.claim::<T>(count)?;
+        // SAFETY: 1. `start` is valid for `count` values and exclusive for 'm. 2. It is aligned for `T`. 3. All bytes are
+        // written before the slice is made, and `T: Zeroed` says that zero bytes are `count` valid values.
+        unsafe {
+            core::ptr::write_bytes(start, 0, count);
+            Some(core::slice::from_raw_parts_mut(start, count))
+        }
+    }
+
+    /// A slice of `count` values made by `value`, aligned. `None` if the bytes do not suffice (with nothing taken), or if
+    /// `value` has none. The values are never dropped.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use pageblock_frame::Carver;
+    /// let mut raw = [MaybeUninit::<u8>::uninit(); 64];
+    /// let squares = Carver::new(&mut raw).take_with(5, |i| Some(i * i)).unwrap();
+    /// assert_eq!(squares, [0, 1, 4, 9, 16]);
+    /// ```
+    pub fn take_with<T>(&mut self, count: usize, mut value: impl FnMut(usize) -> Option<T>) -> Option<&'m mut [T]> {
+        let start = self.claim::<T>(count)?;
+        for i in 0..count {
+            // SAFETY: `start` is aligned for `T` and valid for `count` values, exclusively for 'm.
+            unsafe { start.add(i).write(value(i)?) };
+        }
+        // SAFETY: as above, and all `count` values have been written.
+        Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
+    }
+
+    /// Room for `count` values, aligned, exclusive for 'm, not initialised.
+    fn claim<T>(&mut self, count: usize) -> Option<*mut T> {
         let bytes = size_of::<T>().checked_mul(count)?;
         let skip = self.rest.as_ptr().align_offset(align_of::<T>());
         let needed = skip.checked_add(bytes)?;
@@ -74,13 +105,6 @@ impl<'m> Carver<'m> {
         }
         let (head, tail) = core::mem::take(&mut self.rest).split_at_mut(needed);
         self.rest = tail;
-        let start = head[skip..].as_mut_ptr();
-        // SAFETY: 1. `start` is valid for `bytes` bytes and borrowed exclusively for 'm, because `head` is a split of the
-        // exclusive slice. 2. It is aligned for `T`. 3. All bytes are written before the slice is made, and `T: Zeroed` says
-        // that zero bytes are `count` valid values.
-        unsafe {
-            core::ptr::write_bytes(start, 0, bytes);
-            Some(core::slice::from_raw_parts_mut(start.cast::<T>(), count))
-        }
+        Some(head.as_mut_ptr().wrapping_add(skip).cast::<T>())
     }
 }

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::trace::Event;
-use crate::{CpuId, NodeId};
+use crate::{CpuId, NodeId, PfnRange};
 
 /// What [`Platform::irq_save`] found, for [`Platform::irq_restore`]: opaque to this project.
 pub type IrqState = usize;
@@ -40,6 +40,27 @@ pub unsafe trait Platform: 'static {
     /// A pointer to the byte at physical address `pa`; used only for metadata carved out of the memory map and for
     /// zeroing frames.
     fn phys_to_virt(pa: u64) -> NonNull<u8>;
+
+    /// Fills frames with zeroes, for requests with [`Gfp::ZERO`](crate::Gfp::ZERO). The default writes through
+    /// [`phys_to_virt`](Platform::phys_to_virt); override it where the machine has something better, or where nothing is
+    /// behind the frames.
+    ///
+    /// # Safety
+    /// The caller owns the frames: nobody else reads or writes them meanwhile.
+    #[inline]
+    unsafe fn zero_frames(frames: PfnRange)
+    where
+        Self: Sized,
+    {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { crate::zero_through_mapping::<Self>(frames) };
+    }
+
+    /// The memory node that a CPU is on; asked once a CPU, when the allocator is initialised.
+    #[must_use]
+    fn node_of(_cpu: CpuId) -> NodeId {
+        NodeId::new(0)
+    }
 
     /// Keeps the caller on its CPU, and says which one that is.
     #[must_use]

@@ -1,3 +1,53 @@
-//! To be written.
+//! Linux's physical page allocator for Rust kernels: zones, migrate types, pageblocks, checked free; no heap, no `std`.
+//!
+//! * [`PageAllocator`]: boot from a memory map, [`alloc`](PageAllocator::alloc), [`free`](PageAllocator::free); `const`
+//!   constructible, for a static
+//! * [`Frames`]: a block that frees itself
+//! * [`Config`]: what differs between machines and between Linux versions, as a value
+//! * [`Gfp`]: what a request needs and permits, with Linux's names
+//!
+//! # How a request travels
+//! ```text
+//! alloc(gfp) ─► Request: flags checked, zone limit, migrate type, zonelist of the CPU's node
+//!     │ first attempt: zones of the list in turn, down to the low watermark
+//!     └─► slowpath: one function a rung ─► AllocError::OutOfMemory
+//! free(pfn, order) ─► the zone that spans the frame ─► its state byte says whether that is right
+//! ```
+//!
+//! # Invariants
+//! 1. Every usable frame of the memory map is either managed by exactly one zone or holds metadata.
+//! 2. A call that returns an error has changed nothing but the count of bad frees.
+//! 3. Metadata lies outside the frames: a kernel that frees wrongly can alias its own frames, never corrupt the allocator.
+//!
+//! # Lock order
+//! One zone lock at a time, interrupts saved; nothing of the kernel's is called while it is held.
+//!
+//! # Where `unsafe` is
+//! In the declarations of what only the kernel can promise (`init`, `add_memory`, `free`, `free_range`), and where the
+//! allocator itself makes that promise: metadata frames, zeroing of frames just taken, handles being dropped.
+
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod allocator;
+mod config;
+mod error;
+mod frames;
+mod init;
+mod inner;
+mod request;
+mod slowpath;
+mod stats;
+
+pub use allocator::PageAllocator;
+pub use config::{Config, MAX_RESERVATIONS, ZoneSpreading};
+pub use error::{AddError, AllocError, ConfigError, InitError};
+pub use frames::{FrameRun, Frames, Parts};
+pub use stats::Stats;
+
+pub use pageblock_buddy::{FreeError, Policy, WatermarkRule, Watermarks, Zone};
+pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
+pub use pageblock_frame::{
+    CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
+};

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pageblock_frame::trace::Event;
-use pageblock_frame::{CpuId, IrqState, Platform};
+use pageblock_frame::{CpuId, IrqState, PfnRange, Platform};
 
 /// Number of machines that one process can have.
 pub const MACHINES: usize = 64;
@@ -166,6 +166,8 @@ unsafe impl<const N: usize> Platform for Host<N> {
         NonNull::dangling()
     }
 
+    unsafe fn zero_frames(_frames: PfnRange) {}
+
     fn pin() -> CpuId {
         PINS.set(PINS.get() + 1);
         CpuId::new(Self::current().unwrap_or_else(Self::join))
@@ -217,6 +219,9 @@ unsafe impl Platform for Quiet {
     fn phys_to_virt(_pa: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
+
+    #[inline(always)]
+    unsafe fn zero_frames(_frames: PfnRange) {}
 }
 
 /// A value together with the bytes that it borrows for ever; they are freed after it is dropped.

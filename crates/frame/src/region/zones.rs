@@ -60,11 +60,17 @@ pub struct ZoneLimits {
 impl Default for ZoneLimits {
     /// As on x86-64: DMA below 16 MiB, DMA32 below 4 GiB, no Movable zone.
     fn default() -> Self {
-        Self { dma_end: Some(Pfn::new(0x1000)), dma32_end: Some(Pfn::new(0x10_0000)), ..Self::single() }
+        Self::x86_64()
     }
 }
 
 impl ZoneLimits {
+    /// DMA below 16 MiB, DMA32 below 4 GiB, no Movable zone: the default.
+    #[must_use]
+    pub const fn x86_64() -> Self {
+        Self { dma_end: Some(Pfn::new(0x1000)), dma32_end: Some(Pfn::new(0x10_0000)), ..Self::single() }
+    }
+
     /// One Normal zone a node.
     #[must_use]
     pub const fn single() -> Self {

@@ -61,6 +61,27 @@ impl<P: Platform> Drop for IrqRestore<P> {
     }
 }
 
+/// Runs `action` with interrupts off on this CPU: for calls that take a lock which interrupt handlers take too, and that
+/// do not know the platform.
+///
+/// ```
+/// # use core::ptr::NonNull;
+/// use pageblock_frame::sync::{Lock, without_interrupts};
+/// # struct Kernel;
+/// # // SAFETY: one CPU, no interrupts; no memory asked for.
+/// # unsafe impl pageblock_frame::Platform for Kernel {
+/// #     const MAX_CPUS: usize = 1;
+/// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+/// # }
+/// static SUM: Lock<u32> = Lock::new(1);
+/// assert_eq!(without_interrupts::<Kernel, _>(|| *SUM.lock() + 1), 2);
+/// ```
+#[inline(always)]
+pub fn without_interrupts<P: Platform, R>(action: impl FnOnce() -> R) -> R {
+    let _irq = IrqRestore::<P> { state: P::irq_save(), platform: PhantomData };
+    action()
+}
+
 /// A held [`Lock`] with interrupts off: released in that order, lock first.
 #[derive(Debug)]
 pub struct IrqGuard<'a, T, P: Platform> {

@@ -160,6 +160,43 @@ impl<T> fmt::Debug for Once<T> {
     }
 }
 
+/// A reference that is set once and then only read. Models set it before they start threads.
+pub struct OnceRef<T: 'static>(std::sync::OnceLock<&'static T>);
+
+impl<T> OnceRef<T> {
+    /// Nothing set yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(std::sync::OnceLock::new())
+    }
+
+    /// The reference, if it has been set.
+    #[must_use]
+    pub fn get(&self) -> Option<&'static T> {
+        self.0.get().copied()
+    }
+
+    /// Sets the reference.
+    ///
+    /// # Errors
+    /// It is handed back if there was one already.
+    pub fn set(&self, target: &'static T) -> Result<(), &'static T> {
+        self.0.set(target)
+    }
+}
+
+impl<T> Default for OnceRef<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for OnceRef<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceRef").field("set", &self.0.get().is_some()).finish()
+    }
+}
+
 /// Lets the other threads of the model run.
 pub fn spin_hint() {
     loom::thread::yield_now();

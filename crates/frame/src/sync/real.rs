@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_types, reason = "this module is where the project's locks and atomics live")]
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
@@ -250,6 +251,62 @@ impl<T> Default for Once<T> {
 impl<T> fmt::Debug for Once<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Once").field("written", &self.0.is_completed()).finish()
+    }
+}
+
+/// A reference that is set once and then only read, with a single load.
+///
+/// ```
+/// static LIMIT: pageblock_frame::sync::OnceRef<u32> = pageblock_frame::sync::OnceRef::new();
+/// assert_eq!(LIMIT.get(), None);
+/// assert_eq!(LIMIT.set(&5), Ok(()));
+/// assert_eq!(LIMIT.set(&6), Err(&6));
+/// assert_eq!(LIMIT.get(), Some(&5));
+/// ```
+pub struct OnceRef<T: 'static> {
+    /// Null, or from a `&'static T`.
+    target: atomic::AtomicPtr<T>,
+    /// It hands out what it was given, on any thread.
+    reference: PhantomData<&'static T>,
+}
+
+impl<T> OnceRef<T> {
+    /// Nothing set yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { target: atomic::AtomicPtr::new(core::ptr::null_mut()), reference: PhantomData }
+    }
+
+    /// The reference, if it has been set.
+    #[must_use]
+    #[inline(always)]
+    pub fn get(&self) -> Option<&'static T> {
+        // Acquire pairs with the release in `set`: who sees the pointer sees what it points to.
+        let target = self.target.load(Ordering::Acquire);
+        // SAFETY: null, or made from a `&'static T` by `set`.
+        unsafe { target.as_ref() }
+    }
+
+    /// Sets the reference.
+    ///
+    /// # Errors
+    /// It is handed back if there was one already.
+    pub fn set(&self, target: &'static T) -> Result<(), &'static T> {
+        let new = core::ptr::from_ref(target).cast_mut();
+        let set = self.target.compare_exchange(core::ptr::null_mut(), new, Ordering::Release, Ordering::Relaxed);
+        set.map_or(Err(target), |_| Ok(()))
+    }
+}
+
+impl<T> Default for OnceRef<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for OnceRef<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceRef").field("set", &self.get().is_some()).finish()
     }
 }
 

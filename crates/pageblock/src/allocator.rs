@@ -1,0 +1,344 @@
+//! The allocator that a kernel keeps in a static: boot, allocation, free.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use pageblock_buddy::{FreeError, Violation, Zone};
+use pageblock_frame::region::{Region, RegionReport};
+use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
+use pageblock_frame::trace::Event;
+use pageblock_frame::{
+    Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model, sync::without_interrupts,
+};
+
+use crate::config::Config;
+use crate::error::{AddError, AllocError, InitError};
+use crate::frames::{FrameRun, Frames};
+use crate::init::Plan;
+use crate::inner::{Inner, NodeEntry};
+use crate::request::Request;
+use crate::slowpath;
+use crate::stats::Stats;
+
+/// The page allocator of a machine `P`. Lives in a static; all its methods take `&self` and may be called from every CPU,
+/// and from interrupt handlers with [`Gfp::ATOMIC`].
+///
+/// | field | legal values | who may change it |
+/// |---|---|---|
+/// | `inner` | none, then the one reference for ever | a successful init, while it holds `starting` |
+/// | `starting` | true while a CPU is in init | that CPU |
+/// | `bad_frees` | a count | whoever frees wrongly |
+///
+/// ```
+/// use pageblock::{Config, Gfp, PageAllocator, Region};
+/// use pageblock_testkit::host::Quiet;
+///
+/// static FRAMES: PageAllocator<Quiet> = PageAllocator::new();
+///
+/// let map = [Region::from((0, 64 << 20, true))]; // 64 MiB from address 0
+/// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+/// let stats = FRAMES.init_with_storage(map, &Config::new(), storage)?;
+/// assert_eq!(stats.managed, 16384);
+///
+/// let frame = FRAMES.alloc(Gfp::KERNEL | Gfp::DMA)?;
+/// assert!(frame.phys() < 16 << 20);
+/// drop(frame);
+/// assert_eq!(FRAMES.stats().free, 16384);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct PageAllocator<P: Platform> {
+    inner: OnceRef<Inner>,
+    starting: AtomicBool,
+    bad_frees: AtomicU64,
+    platform: PhantomData<fn() -> P>,
+}
+
+impl<P: Platform> PageAllocator<P> {
+    const_unless_model! {
+        /// An allocator without memory. Every request fails until it is initialised.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self {
+                inner: OnceRef::new(),
+                starting: AtomicBool::new(false),
+                bad_frees: AtomicU64::new(0),
+                platform: PhantomData,
+            }
+        }
+    }
+
+    /// Takes the memory of a machine over. The metadata goes into frames of the map, through
+    /// [`Platform::phys_to_virt`]. Needs about 64 KiB of stack.
+    ///
+    /// # Errors
+    /// [`InitError`]; nothing has changed.
+    ///
+    /// # Safety
+    /// Every byte that `regions` call usable, that no other of them covers, and that `config` does not reserve, is memory which
+    /// nothing uses and which is the allocator's from now on.
+    #[expect(unsafe_code, reason = "the kernel's word for what is in the memory map")]
+    pub unsafe fn init(&self, regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<Stats, InitError> {
+        self.start(|| {
+            let mut plan = Plan::new::<P>(regions, config)?;
+            let place = plan.carve()?;
+            // SAFETY: 1. the frames are out of usable regions, which the caller says nothing uses, and out of the plan's map
+            // now, so that they are given to nobody. 2. They are neighbours.
+            plan.build::<P>(unsafe { claim_frames::<P>(place) })
+        })
+    }
+
+    /// The same with the metadata in storage of the caller's: no frame is touched. For hosted use, and for kernels that have memory
+    /// outside the map.
+    ///
+    /// # Errors
+    /// [`InitError`]; nothing has changed. [`InitError::StorageTooSmall`] says how much is needed.
+    pub fn init_with_storage(
+        &self,
+        regions: impl IntoIterator<Item = Region>,
+        config: &Config,
+        storage: &'static mut [MaybeUninit<u8>],
+    ) -> Result<Stats, InitError> {
+        self.start(|| Plan::new::<P>(regions, config)?.build::<P>(storage))
+    }
+
+    /// Bytes of storage that [`init_with_storage`](Self::init_with_storage) needs for this map.
+    ///
+    /// # Errors
+    /// As initialisation would fail.
+    pub fn metadata_bytes(regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<usize, InitError> {
+        Ok(Plan::new::<P>(regions, config)?.metadata_bytes())
+    }
+
+    /// Runs `build` unless there is an allocator already or another CPU makes one.
+    fn start(&self, build: impl FnOnce() -> Result<&'static Inner, InitError>) -> Result<Stats, InitError> {
+        // Acquire and release on `starting` pair between attempts: one sees all that the failed one before it did.
+        if self.starting.swap(true, Ordering::Acquire) {
+            return Err(InitError::Busy);
+        }
+        let result = if self.inner.get().is_some() { Err(InitError::AlreadyInitialised) } else { build() };
+        let result = result.and_then(|inner| self.inner.set(inner).map_err(|_| InitError::AlreadyInitialised));
+        self.starting.store(false, Ordering::Release);
+        result.map(|()| self.stats())
+    }
+
+    #[inline(always)]
+    fn inner(&self) -> Result<&'static Inner, AllocError> {
+        self.inner.get().ok_or(AllocError::NotInitialised)
+    }
+
+    /// Allocates one frame.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing has changed.
+    #[inline]
+    pub fn alloc(&self, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
+        self.alloc_order(Order::ZERO, gfp)
+    }
+
+    /// Allocates a block of `order`, aligned to its size, from the node of the executing CPU or the nearest that has one.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing has changed.
+    #[inline]
+    pub fn alloc_order(&self, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
+        let inner = self.inner()?;
+        let node = inner.local_node::<P>().ok_or(AllocError::OutOfMemory)?;
+        let pfn = alloc_from::<P>(inner, node, order, gfp)?;
+        Ok(Frames::new(self, pfn, order))
+    }
+
+    /// Allocates a block from `node` or the nearest to it that has one; with [`Gfp::THISNODE`] from `node` only.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing has changed.
+    pub fn alloc_on(&self, node: NodeId, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
+        let inner = self.inner()?;
+        let entry = inner.node(node).ok_or(AllocError::NoSuchNode(node))?;
+        let pfn = alloc_from::<P>(inner, entry, order, gfp)?;
+        Ok(Frames::new(self, pfn, order))
+    }
+
+    /// Allocates exactly `frames` neighbouring frames, aligned to the next power of two; what a block of that size has more
+    /// stays free (`alloc_pages_exact()`).
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing has changed.
+    pub fn alloc_exact(&self, frames: u64, gfp: Gfp) -> Result<FrameRun<'_, P>, AllocError> {
+        let inner = self.inner()?;
+        if frames == 0 {
+            return Err(AllocError::Empty);
+        }
+        let order = Order::fitting(frames).ok_or(AllocError::OrderTooLarge { largest: inner.max_order })?;
+        let (pfn, _) = self.alloc_order(order, gfp)?.into_raw();
+        self.give_back_range(PfnRange::new(pfn.add(frames), pfn.add(order.frames())));
+        Ok(FrameRun::new(self, PfnRange::from_len(pfn, frames)))
+    }
+
+    /// Allocates the block at a given place, if all of it is free. No watermark holds it back.
+    ///
+    /// # Errors
+    /// [`AllocError::Place`] says why not; nothing has changed.
+    pub fn alloc_at(&self, pfn: Pfn, order: Order) -> Result<Frames<'_, P>, AllocError> {
+        let zone = self.inner()?.zone_of(pfn).ok_or(pageblock_buddy::AllocAtError::OutOfRange)?;
+        zone.alloc_at::<P>(pfn, order)?;
+        Ok(Frames::new(self, pfn, order))
+    }
+
+    /// Takes a block back.
+    ///
+    /// # Errors
+    /// [`FreeError`] says what the frame is instead; nothing has changed, but [`Stats::bad_frees`] counts it.
+    ///
+    /// # Safety
+    /// The caller owns the block, by [`Frames::into_raw`], and nobody uses its frames any more.
+    #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
+    #[inline]
+    pub unsafe fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let inner = self.inner.get().ok_or(FreeError::OutOfRange)?;
+        match inner.free::<P>(pfn, order) {
+            Ok(()) => {
+                P::trace(&Event::Free { pfn, order });
+                Ok(())
+            }
+            Err(error) => Err(self.bad_free(error)),
+        }
+    }
+
+    /// Takes frames back that are held in whatever blocks: several, or a part of one. All are in one zone.
+    ///
+    /// # Errors
+    /// [`FreeError`] for the first frame that is not held; nothing has changed, but [`Stats::bad_frees`] counts it.
+    ///
+    /// # Safety
+    /// The caller owns the frames, by `into_raw`, and nobody uses them any more.
+    #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
+    pub unsafe fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
+        let inner = self.inner.get().ok_or(FreeError::OutOfRange)?;
+        let zone = inner.zone_of_range(range).ok_or(FreeError::OutOfRange);
+        zone.and_then(|zone| zone.free_range::<P>(range)).map_err(|error| self.bad_free(error))
+    }
+
+    #[cold]
+    fn bad_free(&self, error: FreeError) -> FreeError {
+        self.bad_frees.fetch_add(1, Ordering::Relaxed);
+        error
+    }
+
+    /// Frees what a handle owned. The handle was made by this allocator, so that an error means that somebody else freed
+    /// its frames: it is counted.
+    #[inline(always)]
+    pub(crate) fn give_back(&self, pfn: Pfn, order: Order) {
+        // SAFETY: the handle that is being dropped owned the block.
+        #[expect(unsafe_code, reason = "the handle's word is the allocator's own")]
+        let _ = unsafe { self.free(pfn, order) };
+    }
+
+    pub(crate) fn give_back_range(&self, range: PfnRange) {
+        // SAFETY: the handle that is being dropped owned the frames.
+        #[expect(unsafe_code, reason = "the handle's word is the allocator's own")]
+        let _ = unsafe { self.free_range(range) };
+    }
+
+    /// Makes parts of a block that a handle owns. True if done.
+    pub(crate) fn split(&self, pfn: Pfn, order: Order, parts: Order) -> bool {
+        let zone = self.inner.get().and_then(|inner| inner.zone_of(pfn));
+        zone.is_some_and(|zone| zone.split::<P>(pfn, order, parts).is_ok())
+    }
+}
+
+/// The rest of the interface: looking at the allocator, and giving it more.
+impl<P: Platform> PageAllocator<P> {
+    /// What there is now, and what is free of it. All zeroes before initialisation. Takes each zone lock for a moment.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let bad_frees = self.bad_frees.load(Ordering::Relaxed);
+        self.inner.get().map_or(Stats { bad_frees, ..Stats::default() }, |inner| Stats::of::<P>(inner, bad_frees))
+    }
+
+    /// The zones, by node and then by kind; none before initialisation. For looking at them: what is freed behind the
+    /// allocator's back can be handed out twice.
+    #[must_use]
+    pub fn zones(&self) -> &'static [Zone<'static>] {
+        self.inner.get().map_or(&[], |inner| inner.zones)
+    }
+
+    /// The zone that has a frame, be it reserved; `None` for a frame that is in no zone, or a hole in one.
+    #[must_use]
+    pub fn zone_of(&self, pfn: Pfn) -> Option<&'static Zone<'static>> {
+        let zone = self.inner.get()?.zone_of(pfn)?;
+        let index = zone.index_of(pfn)?;
+        (zone.states().get(index) != StateByte::HOLE).then_some(zone)
+    }
+
+    /// What became of the memory map at boot: what was dropped and why.
+    #[must_use]
+    pub fn boot_report(&self) -> Option<&'static RegionReport> {
+        self.inner.get().map(|inner| &inner.report)
+    }
+
+    /// Gives the allocator more memory inside the spans of its zones: what the boot loader held, a ramdisk that is read.
+    /// Returns the number of frames; watermarks and reserves are computed anew.
+    ///
+    /// # Errors
+    /// [`AddError`]; nothing has changed.
+    ///
+    /// # Safety
+    /// The region is memory that nothing uses and that is the allocator's from now on.
+    #[expect(unsafe_code, reason = "the kernel's word for what is in the region")]
+    pub unsafe fn add_memory(&self, region: Region) -> Result<u64, AddError> {
+        let inner = self.inner.get().ok_or(AddError::NotInitialised)?;
+        inner.add::<P>(region)
+    }
+
+    /// Recomputes everything that is kept beside the free maps and the state bytes, in every zone. For tests: it holds
+    /// each zone lock for long.
+    ///
+    /// # Errors
+    /// The first [`Violation`].
+    pub fn check(&self) -> Result<(), Violation> {
+        self.zones().iter().try_for_each(|zone| without_interrupts::<P, _>(|| zone.check()))
+    }
+}
+
+impl<P: Platform> Default for PageAllocator<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> fmt::Debug for PageAllocator<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageAllocator").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+/// Allocates for a node: the fast path, then the ladder, then what success entails.
+#[inline]
+fn alloc_from<P: Platform>(
+    inner: &'static Inner,
+    node: &'static NodeEntry,
+    order: Order,
+    gfp: Gfp,
+) -> Result<Pfn, AllocError> {
+    let request = Request::new(inner, node, order, gfp)?;
+    let pfn = match request.walk::<P>(request.fast_flags()) {
+        Some(pfn) => pfn,
+        None => slowpath::climb::<P>(&request)?,
+    };
+    finish::<P>(pfn, order, gfp);
+    Ok(pfn)
+}
+
+/// What is owed to a block that is about to be handed out (`prep_new_page()`).
+#[inline(always)]
+fn finish<P: Platform>(pfn: Pfn, order: Order, gfp: Gfp) {
+    if gfp.contains(Gfp::ZERO) {
+        // SAFETY: the block has just been taken, and nobody has seen it yet.
+        #[expect(unsafe_code, reason = "the allocator's own frames")]
+        unsafe {
+            P::zero_frames(PfnRange::from_len(pfn, order.frames()));
+        }
+    }
+    P::trace(&Event::Alloc { pfn, order, gfp, migrate_type: gfp.migrate_type() });
+}

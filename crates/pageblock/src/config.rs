@@ -1,0 +1,236 @@
+//! What an allocator is told at boot, as one value.
+
+use core::ops::Range;
+
+use pageblock_buddy::{Distances, Policy, Reserves, WatermarkRule};
+use pageblock_frame::region::{PhysRange, ZoneLimits};
+use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
+
+use crate::error::ConfigError;
+
+/// Most ranges that [`Config::reserve`] takes.
+pub const MAX_RESERVATIONS: usize = 32;
+
+/// Whether requests go to another zone rather than mix migrate types in a pageblock.
+///
+/// ```
+/// use pageblock::{Config, ZoneSpreading};
+/// let config = Config::linux_3_13();
+/// assert_ne!(config.spreading(ZoneSpreading::On), config);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZoneSpreading {
+    /// The first attempt steals whole pageblocks at most, and tries lower zones of the node before it mixes
+    /// (`ALLOC_NOFRAGMENT`, Linux 5.0).
+    On,
+    /// The first zone above its watermark serves, whatever that mixes.
+    Off,
+}
+
+/// How the allocator is to behave. A `const` builder: every method returns the changed configuration; nothing is
+/// checked before [`PageAllocator::init`](crate::PageAllocator::init), which refuses values out of range by name.
+///
+/// ```
+/// use pageblock::Config;
+/// use pageblock_frame::region::ZoneLimits;
+/// const CONFIG: Config = Config::new()
+///     .reserve(0x10_0000..0x38_0000) // the kernel image
+///     .reserve_low(0x10_0000)
+///     .zones(ZoneLimits::single())
+///     .min_free_kbytes(Some(1024));
+/// assert_eq!(CONFIG.check(), Ok(()));
+/// assert!(CONFIG.watermark_scale_factor(5000).check().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    pub(crate) reserved: [PhysRange; MAX_RESERVATIONS],
+    pub(crate) reservations: usize,
+    pub(crate) low: u64,
+    pub(crate) limits: ZoneLimits,
+    pub(crate) movable_share: u8,
+    pub(crate) cpus: Option<usize>,
+    pub(crate) max_order: Order,
+    pub(crate) policy: Policy,
+    pub(crate) reserves: Reserves,
+    pub(crate) spreading: ZoneSpreading,
+    /// `None` if the table that was given is none.
+    pub(crate) distances: Option<Distances>,
+}
+
+impl Config {
+    /// The best known of everything: x86-64's zones, Linux 6.1's watermarks, Linux 6.1's fallback without its waste.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            reserved: [PhysRange::new(pageblock_frame::PhysAddr::new(0), pageblock_frame::PhysAddr::new(0));
+                MAX_RESERVATIONS],
+            reservations: 0,
+            low: 0,
+            limits: ZoneLimits::x86_64(),
+            movable_share: 0,
+            cpus: None,
+            max_order: Order::MAX,
+            policy: Policy::new(),
+            reserves: Reserves::new(),
+            spreading: ZoneSpreading::On,
+            distances: Some(Distances::new()),
+        }
+    }
+
+    /// As Linux 6.1.
+    #[must_use]
+    pub const fn linux_6_1() -> Self {
+        Self { policy: Policy::linux_6_1(), ..Self::new() }
+    }
+
+    /// As Linux 3.13: no high-order atomic reserve, no zone spreading, fixed distances between watermarks.
+    #[must_use]
+    pub const fn linux_3_13() -> Self {
+        let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };
+        config.reserves.rule = WatermarkRule::Fixed;
+        // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.
+        config.reserves.lowmem_reserve_ratio = [256, 256, 32, 32];
+        config
+    }
+
+    /// Keeps every frame that these bytes touch from the allocator: kernel image, initial ramdisk, page tables of the loader. May
+    /// be called up to [`MAX_RESERVATIONS`] times.
+    #[must_use]
+    pub const fn reserve(mut self, bytes: Range<u64>) -> Self {
+        if self.reservations < MAX_RESERVATIONS {
+            self.reserved[self.reservations] =
+                PhysRange::new(pageblock_frame::PhysAddr::new(bytes.start), pageblock_frame::PhysAddr::new(bytes.end));
+        }
+        self.reservations += 1;
+        self
+    }
+
+    /// Keeps the frames below this address, in bytes, from the allocator. x86 kernels keep the low 1 MiB. Default: 0.
+    #[must_use]
+    pub const fn reserve_low(mut self, bytes: u64) -> Self {
+        self.low = bytes;
+        self
+    }
+
+    /// Where zones begin and end (`movablecore=` and `kernelcore=` in frames are in there). Default: x86-64's.
+    #[must_use]
+    pub const fn zones(mut self, limits: ZoneLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Percent of all memory that goes to Movable zones (`movablecore=N%`), 0 to 99; with 0, what [`zones`](Self::zones) says
+    /// counts. Default: 0.
+    #[must_use]
+    pub const fn movable_share(mut self, percent: u8) -> Self {
+        self.movable_share = percent;
+        self
+    }
+
+    /// Number of CPUs that will be online, 1 to [`Platform::MAX_CPUS`](pageblock_frame::Platform::MAX_CPUS). Default: that.
+    #[must_use]
+    pub const fn cpus(mut self, cpus: usize) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// Largest order that can be allocated, inclusive (`MAX_PAGE_ORDER`), 9 to 15. Default: 10.
+    #[must_use]
+    pub const fn max_order(mut self, order: Order) -> Self {
+        self.max_order = order;
+        self
+    }
+
+    /// How migrate types fall back on one another.
+    #[must_use]
+    pub const fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// `vm.min_free_kbytes`, in KiB; `None`, the default, computes it from the size of memory.
+    #[must_use]
+    pub const fn min_free_kbytes(mut self, kbytes: Option<u64>) -> Self {
+        self.reserves.min_free_kbytes = kbytes;
+        self
+    }
+
+    /// `vm.watermark_scale_factor`, in ten-thousandths of a zone, 1 to 3000. Default: 10.
+    #[must_use]
+    pub const fn watermark_scale_factor(mut self, ten_thousandths: u64) -> Self {
+        self.reserves.watermark_scale_factor = ten_thousandths;
+        self
+    }
+
+    /// By which rule low and high watermarks follow from min.
+    #[must_use]
+    pub const fn watermark_rule(mut self, rule: WatermarkRule) -> Self {
+        self.reserves.rule = rule;
+        self
+    }
+
+    /// `vm.lowmem_reserve_ratio`, by kind of zone, up to 2^31 - 1; 0 keeps nothing back. Default: 256, 256, 32, 0.
+    #[must_use]
+    pub const fn lowmem_reserve_ratio(mut self, ratios: [u64; ZoneKind::COUNT]) -> Self {
+        self.reserves.lowmem_reserve_ratio = ratios;
+        self
+    }
+
+    /// Whether requests go to another zone rather than mix migrate types. Default: on.
+    #[must_use]
+    pub const fn spreading(mut self, spreading: ZoneSpreading) -> Self {
+        self.spreading = spreading;
+        self
+    }
+
+    /// Distances between nodes, row by row (ACPI SLIT). Default: 10 to the same node, 20 to any other.
+    #[must_use]
+    pub const fn distances(mut self, table: &[u8]) -> Self {
+        self.distances = Distances::from_table(table);
+        self
+    }
+
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.reservations > MAX_RESERVATIONS {
+            return Err(ConfigError::TooManyReservations { given: self.reservations });
+        }
+        if self.movable_share > 99 {
+            return Err(ConfigError::MovableShare { given: self.movable_share });
+        }
+        if self.cpus == Some(0) {
+            return Err(ConfigError::Cpus { given: 0 });
+        }
+        if self.max_order < PAGEBLOCK_ORDER {
+            return Err(ConfigError::MaxOrder { given: self.max_order });
+        }
+        if !(1..=3000).contains(&self.reserves.watermark_scale_factor) {
+            return Err(ConfigError::WatermarkScaleFactor { given: self.reserves.watermark_scale_factor });
+        }
+        if let Some(given) = self.reserves.min_free_kbytes.filter(|given| *given > MOST_MIN_FREE_KBYTES) {
+            return Err(ConfigError::MinFreeKbytes { given });
+        }
+        for (zone, given) in ZoneKind::ALL.into_iter().zip(self.reserves.lowmem_reserve_ratio) {
+            if given > i32::MAX as u64 {
+                return Err(ConfigError::LowmemReserveRatio { zone, given });
+            }
+        }
+        if self.distances.is_none() {
+            return Err(ConfigError::Distances);
+        }
+        Ok(self.limits.check()?)
+    }
+}
+
+/// Linux keeps the value in an `int`.
+const MOST_MIN_FREE_KBYTES: u64 = i32::MAX as u64;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,222 @@
+//! Handles on allocated frames: they free when dropped.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+use pageblock_frame::{Order, PAGE_SIZE, Pfn, PfnRange, Platform};
+
+use crate::PageAllocator;
+
+/// A block of frames that the holder owns: `2^order` neighbours, aligned to their size. Dropping it frees it.
+///
+/// Kernels write `type Frames = pageblock::Frames<'static, Kernel>;` once.
+///
+/// ```
+/// use pageblock::{Config, Gfp, Order, PageAllocator, Region};
+/// use pageblock_testkit::host::Quiet;
+/// let frames = PageAllocator::<Quiet>::new();
+/// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+/// frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+///
+/// let block = frames.alloc_order(Order::new(3).unwrap(), Gfp::KERNEL).unwrap();
+/// assert_eq!((block.pfns().len(), block.bytes()), (8, 32 << 10));
+/// let (pfn, order) = block.into_raw(); // now it is ours to free
+/// assert_eq!(frames.stats().free, frames.stats().managed - 8);
+/// // SAFETY: nobody uses the frames.
+/// assert_eq!(unsafe { frames.free(pfn, order) }, Ok(()));
+/// assert_eq!(frames.stats().free, frames.stats().managed);
+/// ```
+#[must_use = "frames are freed when the handle is dropped"]
+pub struct Frames<'a, P: Platform> {
+    owner: &'a PageAllocator<P>,
+    pfn: Pfn,
+    order: Order,
+}
+
+impl<'a, P: Platform> Frames<'a, P> {
+    /// The block belongs to nobody else.
+    #[inline(always)]
+    pub(crate) const fn new(owner: &'a PageAllocator<P>, pfn: Pfn, order: Order) -> Self {
+        Self { owner, pfn, order }
+    }
+
+    /// The first frame.
+    #[must_use]
+    #[inline(always)]
+    pub const fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// The order.
+    #[must_use]
+    #[inline(always)]
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+
+    /// The frames.
+    #[must_use]
+    pub const fn pfns(&self) -> PfnRange {
+        PfnRange::from_len(self.pfn, self.order.frames())
+    }
+
+    /// The physical address of the first byte.
+    #[must_use]
+    pub const fn phys(&self) -> u64 {
+        self.pfn.phys()
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.order.frames() * PAGE_SIZE
+    }
+
+    /// Gives the block up without freeing it. [`PageAllocator::free`] takes it back.
+    #[must_use = "the frames are lost unless they are freed"]
+    #[inline(always)]
+    pub fn into_raw(self) -> (Pfn, Order) {
+        let raw = ManuallyDrop::new(self);
+        (raw.pfn, raw.order)
+    }
+
+    /// Makes blocks of a lower order, each of which is freed on its own (`split_page()`).
+    ///
+    /// # Errors
+    /// The block itself, if `parts` is not lower than its order.
+    ///
+    /// ```
+    /// # use pageblock::{Config, Gfp, Order, PageAllocator, Region};
+    /// # use pageblock_testkit::host::Quiet;
+    /// # let frames = PageAllocator::<Quiet>::new();
+    /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+    /// # frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+    /// let block = frames.alloc_order(Order::new(2).unwrap(), Gfp::KERNEL)?;
+    /// let first = block.pfn();
+    /// let mut parts = block.split(Order::ZERO).unwrap();
+    /// let kept = parts.next().unwrap();
+    /// assert_eq!((kept.pfn(), kept.order()), (first, Order::ZERO));
+    /// drop(parts); // the other three are free again
+    /// assert_eq!(frames.stats().free, frames.stats().managed - 1);
+    /// # Ok::<(), pageblock::AllocError>(())
+    /// ```
+    pub fn split(self, parts: Order) -> Result<Parts<'a, P>, Self> {
+        if !self.owner.split(self.pfn, self.order, parts) {
+            return Err(self);
+        }
+        let owner = self.owner;
+        let frames = self.pfns();
+        let _ = self.into_raw();
+        Ok(Parts { owner, rest: frames, order: parts })
+    }
+}
+
+impl<P: Platform> Drop for Frames<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.owner.give_back(self.pfn, self.order);
+    }
+}
+
+impl<P: Platform> fmt::Debug for Frames<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frames").field("pfn", &self.pfn).field("order", &self.order).finish_non_exhaustive()
+    }
+}
+
+/// The parts of a block that was [split](Frames::split), one handle after the other. Parts that are not taken are freed
+/// when this is dropped.
+#[must_use = "parts that are not taken are freed"]
+pub struct Parts<'a, P: Platform> {
+    owner: &'a PageAllocator<P>,
+    rest: PfnRange,
+    order: Order,
+}
+
+impl<'a, P: Platform> Iterator for Parts<'a, P> {
+    type Item = Frames<'a, P>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let pfn = self.rest.start;
+        self.rest.start = pfn.add(self.order.frames());
+        Some(Frames::new(self.owner, pfn, self.order))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.rest.len() >> self.order.as_u8()) as usize;
+        (left, Some(left))
+    }
+}
+
+impl<P: Platform> ExactSizeIterator for Parts<'_, P> {}
+
+impl<P: Platform> Drop for Parts<'_, P> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+impl<P: Platform> fmt::Debug for Parts<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("rest", &self.rest).field("order", &self.order).finish_non_exhaustive()
+    }
+}
+
+/// Neighbouring frames whose number need not be a power of two. Dropping it frees them.
+///
+/// ```
+/// use pageblock::{Config, Gfp, PageAllocator, Region};
+/// use pageblock_testkit::host::Quiet;
+/// let frames = PageAllocator::<Quiet>::new();
+/// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+/// frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+///
+/// let run = frames.alloc_exact(5, Gfp::KERNEL).unwrap();
+/// assert_eq!(run.pfns().len(), 5);
+/// assert_eq!(frames.stats().free, frames.stats().managed - 5); // not 8
+/// ```
+#[must_use = "frames are freed when the handle is dropped"]
+pub struct FrameRun<'a, P: Platform> {
+    owner: &'a PageAllocator<P>,
+    range: PfnRange,
+}
+
+impl<'a, P: Platform> FrameRun<'a, P> {
+    /// The frames belong to nobody else.
+    pub(crate) const fn new(owner: &'a PageAllocator<P>, range: PfnRange) -> Self {
+        Self { owner, range }
+    }
+
+    /// The frames.
+    #[must_use]
+    pub const fn pfns(&self) -> PfnRange {
+        self.range
+    }
+
+    /// The physical address of the first byte.
+    #[must_use]
+    pub const fn phys(&self) -> u64 {
+        self.range.start.phys()
+    }
+
+    /// Gives the frames up without freeing them. [`PageAllocator::free_range`] takes them back, whole or in parts.
+    #[must_use = "the frames are lost unless they are freed"]
+    pub fn into_raw(self) -> PfnRange {
+        ManuallyDrop::new(self).range
+    }
+}
+
+impl<P: Platform> Drop for FrameRun<'_, P> {
+    fn drop(&mut self) {
+        self.owner.give_back_range(self.range);
+    }
+}
+
+impl<P: Platform> fmt::Debug for FrameRun<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameRun").field("range", &self.range).finish_non_exhaustive()
+    }
+}

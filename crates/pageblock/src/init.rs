@@ -1,0 +1,179 @@
+//! From a memory map to zones: what there is, how much metadata it takes, where that goes.
+
+use core::mem::MaybeUninit;
+
+use arrayvec::ArrayVec;
+use pageblock_buddy::{Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
+use pageblock_frame::region::{MAX_NODES, MAX_ZONES, MapOptions, Region, RegionMap, ZoneSpan};
+use pageblock_frame::{Carver, CpuId, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
+
+use crate::config::Config;
+use crate::error::{ConfigError, InitError};
+use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
+
+/// What will be built, before a byte of memory is touched.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    map: RegionMap,
+    zones: ArrayVec<ZoneSpan, MAX_ZONES>,
+    /// Up to the highest that has memory or CPUs.
+    nodes: usize,
+    cpus: usize,
+    config: Config,
+}
+
+impl Plan {
+    /// Reads the memory map.
+    pub(crate) fn new<P: Platform>(
+        regions: impl IntoIterator<Item = Region>,
+        config: &Config,
+    ) -> Result<Self, InitError> {
+        config.check()?;
+        let cpus = config.cpus.unwrap_or(P::MAX_CPUS);
+        if cpus == 0 || cpus > P::MAX_CPUS {
+            return Err(ConfigError::Cpus { given: cpus }.into());
+        }
+        let reserved = config.reserved.get(..config.reservations).unwrap_or_default();
+        let map = RegionMap::build(regions, reserved, MapOptions::new().reserve_low(config.low))?;
+        if map.usable_frames() == 0 {
+            return Err(InitError::NoMemory);
+        }
+        let mut limits = config.limits;
+        if config.movable_share > 0 {
+            limits.movable = map.present_frames() * u64::from(config.movable_share) / 100;
+        }
+        let zones = map.zones(&limits)?;
+        let with_memory = zones.iter().map(|zone| zone.node.index());
+        let with_cpus = node_of_cpus::<P>(cpus).map(|node| node.index().min(MAX_NODES - 1));
+        let nodes = with_memory.chain(with_cpus).max().unwrap_or(0) + 1;
+        Ok(Self { map, zones, nodes, cpus, config: *config })
+    }
+
+    /// Bytes of metadata, at most, wherever they start.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        let zones = self.zones.len();
+        let storage: usize = self.zones.iter().map(|zone| ZoneStorage::bytes(zone.span, self.config.max_order)).sum();
+        storage
+            + array_bytes::<Zone<'_>>(zones)
+            + array_bytes::<SpanEntry>(zones)
+            + array_bytes::<NodeEntry>(self.nodes)
+            + array_bytes::<CpuEntry>(self.cpus)
+            + array_bytes::<Inner>(1)
+    }
+
+    /// Takes frames for the metadata out of the map.
+    pub(crate) fn carve(&mut self) -> Result<PfnRange, InitError> {
+        let required = self.metadata_bytes();
+        let place = self.map.carve(required as u64, align_of::<Pageblock>() as u64);
+        place.ok_or(InitError::MetadataWontFit { required })
+    }
+
+    /// Builds the allocator over these bytes.
+    pub(crate) fn build<P: Platform>(
+        &self,
+        storage: &'static mut [MaybeUninit<u8>],
+    ) -> Result<&'static Inner, InitError> {
+        let metadata_bytes = storage.len();
+        let short = InitError::StorageTooSmall { required: self.metadata_bytes(), given: metadata_bytes };
+        if self.metadata_bytes() > metadata_bytes {
+            return Err(short);
+        }
+        let mut carver = Carver::new(storage);
+        let zones = self.build_zones(&mut carver)?;
+        let spans = carver.take_with(zones.len(), |i| span_entry(zones, i)).ok_or(short)?;
+        spans.sort_unstable_by_key(|entry| core::cmp::Reverse(entry.frames));
+        let nodes = self.build_nodes::<P>(&mut carver).ok_or(short)?;
+        let node_of = |cpu| Some(CpuEntry { node: P::node_of(CpuId::new(cpu as u32)) });
+        let cpus = carver.take_with(self.cpus, node_of).ok_or(short)?;
+        self.config.reserves.apply(zones);
+        let inner = Inner {
+            zones,
+            spans,
+            nodes,
+            cpus,
+            max_order: self.config.max_order,
+            spreading: self.config.spreading,
+            reserves: self.config.reserves,
+            metadata_bytes,
+            report: *self.map.report(),
+        };
+        let mut inner = Some(inner);
+        let placed = carver.take_with(1, |_| inner.take());
+        placed.and_then(|placed| placed.first()).ok_or(short)
+    }
+
+    fn build_zones(&self, carver: &mut Carver<'static>) -> Result<&'static [Zone<'static>], InitError> {
+        let short = InitError::StorageTooSmall { required: self.metadata_bytes(), given: carver.remaining() };
+        let max_order = self.config.max_order;
+        let storage = self.zones.iter().map_while(|zone| ZoneStorage::carve(zone.span, max_order, carver));
+        let mut storage: ArrayVec<ZoneStorage<'static>, MAX_ZONES> = storage.collect();
+        let mut failure = short;
+        let zones = carver.take_with(self.zones.len(), |i| {
+            let zone = self.zones.get(i)?;
+            let config = ZoneConfig { max_order, policy: self.config.policy, ..zone_config(zone) };
+            let made = Zone::new(config, storage.pop_at(0)?);
+            made.map_err(|error| failure = error.into()).ok()
+        });
+        let zones = zones.ok_or(failure)?;
+        for (zone, span) in zones.iter().zip(&self.zones) {
+            self.fill(zone, span)?;
+        }
+        Ok(zones)
+    }
+
+    /// Gives a zone its frames, and tells it what the others are.
+    fn fill(&self, zone: &Zone<'_>, span: &ZoneSpan) -> Result<(), InitError> {
+        for run in self.map.usable_of(span) {
+            zone.release(run)?;
+        }
+        let mut at = span.span.start;
+        let end = PfnRange::new(span.span.end, span.span.end);
+        for run in self.map.usable_of(span).chain([end]) {
+            let gap = PfnRange::new(at, run.start);
+            for present in self.map.present_of(span) {
+                zone.mark_absent(present.intersect(gap), true);
+            }
+            zone.mark_absent(gap, false);
+            at = run.end;
+        }
+        Ok(())
+    }
+
+    fn build_nodes<P: Platform>(&self, carver: &mut Carver<'static>) -> Option<&'static [NodeEntry]> {
+        let places: ArrayVec<(ZoneKind, NodeId), MAX_ZONES> =
+            self.zones.iter().map(|zone| (zone.kind, zone.node)).collect();
+        let mut with_memory: ArrayVec<NodeId, MAX_NODES> = ArrayVec::new();
+        for zone in &self.zones {
+            if with_memory.last() != Some(&zone.node) {
+                let _ = with_memory.try_push(zone.node);
+            }
+        }
+        let has_cpus = |node| node_of_cpus::<P>(self.cpus).any(|other| other == node);
+        let mut order = NodeOrder::new(self.config.distances.unwrap_or_default());
+        let entries = carver.take_with(self.nodes, |number| {
+            let id = NodeId::new(number as u8);
+            let exists = with_memory.contains(&id) || has_cpus(id);
+            let nodes = if exists { &with_memory[..] } else { &[] };
+            Some(NodeEntry::new(Node::new(id, nodes, &places, &mut order, has_cpus)))
+        });
+        entries.map(|entries| &*entries)
+    }
+}
+
+/// Room for `count` values, wherever it starts.
+const fn array_bytes<T>(count: usize) -> usize {
+    size_of::<T>() * count + align_of::<T>()
+}
+
+fn node_of_cpus<P: Platform>(cpus: usize) -> impl Iterator<Item = NodeId> {
+    (0..cpus as u32).map(|cpu| P::node_of(CpuId::new(cpu)))
+}
+
+fn span_entry(zones: &[Zone<'_>], zone: usize) -> Option<SpanEntry> {
+    let span = zones.get(zone)?.span();
+    Some(SpanEntry { start: span.start.as_u64(), frames: span.len(), zone: u8::try_from(zone).ok()? })
+}
+
+fn zone_config(zone: &ZoneSpan) -> ZoneConfig {
+    ZoneConfig::new(zone.kind, zone.node, zone.span)
+}

@@ -1,0 +1,182 @@
+//! What an initialised allocator is made of. Nothing here changes after boot but the zones, which have their own locks.
+
+use pageblock_buddy::{FreeError, Node, Reserves, Zone};
+use pageblock_frame::region::{Region, RegionReport};
+use pageblock_frame::sync::without_interrupts;
+use pageblock_frame::{Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
+
+use crate::config::ZoneSpreading;
+use crate::error::AddError;
+
+/// Low bits of a request's flags that decide its zone (four bits) and its migrate type (two, one of them shared).
+const PLACE_BITS: u32 = 0x1f;
+/// In [`NodeEntry::preferred`]: the flags make no sense, or no zone of the machine can serve them.
+pub(crate) const NO_ZONE: u8 = u8::MAX;
+
+/// The allocator behind the `OnceRef`.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    /// By node, and then by kind.
+    pub(crate) zones: &'static [Zone<'static>],
+    /// The same zones' spans, the largest first, so that most frames are found at the first look.
+    pub(crate) spans: &'static [SpanEntry],
+    /// By node number, up to the highest that has memory or CPUs.
+    pub(crate) nodes: &'static [NodeEntry],
+    /// By CPU number.
+    pub(crate) cpus: &'static [CpuEntry],
+    pub(crate) max_order: Order,
+    pub(crate) spreading: ZoneSpreading,
+    pub(crate) reserves: Reserves,
+    pub(crate) metadata_bytes: usize,
+    pub(crate) report: RegionReport,
+}
+
+/// Where a zone is, for finding a frame's zone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpanEntry {
+    pub(crate) start: u64,
+    pub(crate) frames: u64,
+    /// Index of the zone.
+    pub(crate) zone: u8,
+}
+
+/// A node and its table of preferred zones.
+#[derive(Debug)]
+pub(crate) struct NodeEntry {
+    pub(crate) node: Node,
+    /// The first zone of the fallback list for the flags' [`PLACE_BITS`], or [`NO_ZONE`].
+    preferred: [u8; PLACE_BITS as usize + 1],
+}
+
+impl NodeEntry {
+    pub(crate) fn new(node: Node) -> Self {
+        let preferred = core::array::from_fn(|bits| {
+            let gfp = Gfp::from_bits_retain(bits as u32);
+            let limit = if gfp.check().is_ok() { gfp.zone_limit().ok() } else { None };
+            limit.and_then(|limit| node.fallback.preferred(limit)).unwrap_or(NO_ZONE)
+        });
+        Self { node, preferred }
+    }
+
+    /// Index of the zone that a request from this node tries first, or [`NO_ZONE`].
+    #[inline(always)]
+    pub(crate) fn preferred(&self, gfp: Gfp) -> u8 {
+        self.preferred[(gfp.bits() & PLACE_BITS) as usize]
+    }
+}
+
+/// What the allocator knows of a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuEntry {
+    pub(crate) node: NodeId,
+}
+
+impl Inner {
+    /// The node of the CPU that executes this: a hint, since nothing keeps the caller there.
+    #[inline(always)]
+    pub(crate) fn local_node<P: Platform>(&self) -> Option<&'static NodeEntry> {
+        if let [only] = self.nodes {
+            return Some(only);
+        }
+        let cpu = P::pin();
+        let node = self.cpus.get(cpu.index()).map(|cpu| cpu.node).unwrap_or_default();
+        P::unpin();
+        self.nodes.get(node.index())
+    }
+
+    /// A node that a caller names.
+    pub(crate) fn node(&self, id: NodeId) -> Option<&'static NodeEntry> {
+        let entry = self.nodes.get(id.index())?;
+        entry.node.fallback.preferred(ZoneKind::Movable).map(|_| entry)
+    }
+
+    #[inline(always)]
+    pub(crate) fn zone(&self, index: u8) -> Option<&'static Zone<'static>> {
+        self.zones.get(usize::from(index))
+    }
+
+    /// A zone that spans the frame. Where the spans of several nodes overlap, this may not be the one that has it.
+    #[inline(always)]
+    pub(crate) fn spanning(&self, pfn: Pfn) -> Option<&'static Zone<'static>> {
+        let entry = self.spans.iter().find(|entry| pfn.as_u64().wrapping_sub(entry.start) < entry.frames)?;
+        self.zone(entry.zone)
+    }
+
+    /// The zone that has the frame, be it reserved.
+    pub(crate) fn zone_of(&self, pfn: Pfn) -> Option<&'static Zone<'static>> {
+        let spanning = self.zones.iter().filter(|zone| zone.span().contains(pfn));
+        let mut found = None;
+        for zone in spanning {
+            let index = zone.index_of(pfn)?;
+            if zone.states().get(index) != StateByte::HOLE {
+                return Some(zone);
+            }
+            found = Some(zone);
+        }
+        found
+    }
+
+    /// The zone that has all of these frames.
+    pub(crate) fn zone_of_range(&self, range: PfnRange) -> Option<&'static Zone<'static>> {
+        let zone = self.zone_of(range.start)?;
+        (range.end <= zone.span().end).then_some(zone)
+    }
+
+    #[inline]
+    pub(crate) fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let zone = self.spanning(pfn).ok_or(FreeError::OutOfRange)?;
+        match zone.free::<P>(pfn, order) {
+            Ok(()) => Ok(()),
+            Err(error) => self.free_elsewhere::<P>((zone, error), pfn, order),
+        }
+    }
+
+    /// A zone that spans the frame refused it: perhaps because another has it.
+    #[cold]
+    fn free_elsewhere<P: Platform>(
+        &self,
+        (refused, error): (&'static Zone<'static>, FreeError),
+        pfn: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        match self.zone_of(pfn) {
+            Some(zone) if !core::ptr::eq(zone, refused) => zone.free::<P>(pfn, order),
+            _ => Err(error),
+        }
+    }
+
+    /// Adds memory inside the spans of the zones of its node: all of it or nothing.
+    pub(crate) fn add<P: Platform>(&self, region: Region) -> Result<u64, AddError> {
+        let range = PfnRange::new(region.start.pfn_ceil(), region.end.pfn_floor());
+        if range.is_empty() {
+            return Err(AddError::Empty);
+        }
+        let parts = || {
+            let of_node = self.zones.iter().filter(|zone| zone.node() == region.node);
+            of_node.map(|zone| (zone, range.intersect(zone.span()))).filter(|(_, part)| !part.is_empty())
+        };
+        if parts().map(|(_, part)| part.len()).sum::<u64>() != range.len() {
+            return Err(AddError::OutsideZones(range));
+        }
+        // All parts are looked at first, so that a refusal leaves none behind.
+        for (zone, part) in parts() {
+            if let Some(taken) = first_managed(zone, part) {
+                return Err(AddError::Overlap(taken));
+            }
+        }
+        let mut added = 0;
+        for (zone, part) in parts() {
+            added += without_interrupts::<P, _>(|| zone.release(part)).unwrap_or(0);
+        }
+        self.reserves.apply(self.zones);
+        Ok(added)
+    }
+}
+
+/// The first of these frames that belongs to the allocator already: free or held.
+fn first_managed(zone: &Zone<'_>, range: PfnRange) -> Option<Pfn> {
+    (range.start.as_u64()..range.end.as_u64()).map(Pfn::new).find(|pfn| {
+        let state = zone.index_of(*pfn).map_or(StateByte::HOLE, |index| zone.states().get(index));
+        state != StateByte::HOLE && state != StateByte::RESERVED
+    })
+}

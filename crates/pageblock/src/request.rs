@@ -1,0 +1,125 @@
+//! One request on its way to a zone: the walk along the zonelist.
+
+use pageblock_buddy::{Zone, Zonelist};
+use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, Platform, ZoneKind};
+
+use crate::config::ZoneSpreading;
+use crate::error::AllocError;
+use crate::inner::{Inner, NO_ZONE, NodeEntry};
+
+/// What is asked for, checked, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) order: Order,
+    pub(crate) gfp: Gfp,
+    pub(crate) migrate_type: MigrateType,
+    /// The highest zone that may serve.
+    pub(crate) limit: ZoneKind,
+    pub(crate) inner: &'static Inner,
+    /// The zones in the order in which they are tried.
+    pub(crate) list: &'static Zonelist,
+}
+
+impl Request {
+    /// Checks the flags and the order.
+    pub(crate) fn new(
+        inner: &'static Inner,
+        node: &'static NodeEntry,
+        order: Order,
+        gfp: Gfp,
+    ) -> Result<Self, AllocError> {
+        if node.preferred(gfp) == NO_ZONE {
+            gfp.check()?;
+            return Err(AllocError::OutOfMemory);
+        }
+        if order > inner.max_order {
+            return Err(AllocError::OrderTooLarge { largest: inner.max_order });
+        }
+        let limit = gfp.zone_limit()?;
+        let list = if gfp.contains(Gfp::THISNODE) { &node.node.this_node } else { &node.node.fallback };
+        Ok(Self { order, gfp, migrate_type: gfp.migrate_type(), limit, inner, list })
+    }
+
+    /// The zones that may serve, in order.
+    pub(crate) fn zones(&self) -> impl Iterator<Item = &'static Zone<'static>> + use<> {
+        let inner = self.inner;
+        self.list.up_to(self.limit).filter_map(move |entry| inner.zone(entry.zone))
+    }
+
+    /// The flags of the first attempt, which stops at the low watermark (`prepare_alloc_pages()`).
+    pub(crate) fn fast_flags(&self) -> AllocFlags {
+        let flags = self.gfp.fast_alloc_flags();
+        if self.may_spread() { flags | AllocFlags::NOFRAGMENT } else { flags }
+    }
+
+    /// Spreading over zones makes sense if the preferred zone is Normal and there is a DMA32 below it on its node
+    /// (`alloc_flags_nofragment()`).
+    fn may_spread(&self) -> bool {
+        if self.inner.spreading == ZoneSpreading::Off {
+            return false;
+        }
+        let mut zones = self.zones();
+        let preferred = zones.next();
+        preferred.is_some_and(|zone| {
+            zone.kind() == ZoneKind::Normal
+                && zones.any(|other| other.kind() == ZoneKind::Dma32 && other.node() == zone.node())
+        })
+    }
+
+    /// Walks the zonelist and takes the block from the first zone that may and can serve
+    /// (`get_page_from_freelist()`).
+    pub(crate) fn walk<P: Platform>(&self, flags: AllocFlags) -> Option<Pfn> {
+        if flags.contains(AllocFlags::NOFRAGMENT) {
+            // Only the preferred node is worth a detour; then again with mixing allowed.
+            let local = self.zones().next().map(Zone::node);
+            let unmixed = self.walk_zones::<P>(flags, local);
+            return unmixed.or_else(|| self.walk_zones::<P>(flags.difference(AllocFlags::NOFRAGMENT), None));
+        }
+        self.walk_zones::<P>(flags, None)
+    }
+
+    fn walk_zones<P: Platform>(&self, flags: AllocFlags, only: Option<NodeId>) -> Option<Pfn> {
+        for zone in self.zones() {
+            if only.is_some_and(|node| node != zone.node()) {
+                return None;
+            }
+            if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark::<P>(zone, flags) {
+                continue;
+            }
+            if let Some(pfn) = zone.alloc::<P>(self.order, self.migrate_type, flags) {
+                if flags.contains(AllocFlags::HIGHATOMIC) {
+                    zone.reserve_highatomic::<P>(pfn);
+                }
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    /// The zone stays above its watermark and keeps what it keeps from requests that could go higher
+    /// (`zone_watermark_fast()`).
+    fn above_watermark<P: Platform>(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
+        let mark = zone.mark_for(flags);
+        if !zone.frames_ok(self.order, mark, self.limit, flags) {
+            return self.above_unboosted(zone, flags);
+        }
+        // Whether there is a block of the order at all, the zone finds out itself; but for a caller who cannot wait it would
+        // look into the high-order atomic reserve, which this caller may not use.
+        let reserve_would_serve = flags.contains(AllocFlags::NON_BLOCK)
+            && self.order > Order::ZERO
+            && !flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM);
+        !reserve_would_serve
+            || zone.highatomic() == 0
+            || pageblock_frame::sync::without_interrupts::<P, _>(|| zone.has_block(self.order, flags))
+    }
+
+    /// A single frame for a caller that cannot wait need not leave the boost alone.
+    fn above_unboosted(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
+        let at_min = !flags.intersects(AllocFlags::WMARK_LOW | AllocFlags::WMARK_HIGH);
+        self.order == Order::ZERO
+            && at_min
+            && self.gfp.contains(Gfp::ATOMIC_BIT)
+            && zone.boost() > 0
+            && zone.frames_ok(self.order, zone.watermarks().min, self.limit, flags)
+    }
+}
