@@ -6,6 +6,7 @@
 //! * [`Driver`]: applies an [`Op`] to a [`Subject`] (an allocator under test) and to the oracle, and compares.
 //! * [`decompose()`]: the per-order counts that a set of free frames must have, found the slow and obvious way.
 //! * [`maps`]: memory maps as firmware delivers them on a bad day, and the frames that are in them.
+//! * [`regions`]: such maps out of random bytes, and whether the normaliser gets them right.
 //! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
 //! * [`conformance`]: points that every frame allocator should pass, run against ours and against those of others.
 //!
@@ -22,6 +23,7 @@ pub mod host;
 pub mod maps;
 mod op;
 mod oracle;
+pub mod regions;
 pub mod strategy;
 
 pub use decompose::{Counts, decompose};
