@@ -17,6 +17,8 @@ enum Mode {
     Stress,
     /// Memory filled to the last frame.
     Exhaust,
+    /// Frames moved from under running processes.
+    Migrate,
     /// Wrong frees, which have to be refused.
     Misuse,
     /// The cost of the operations in instructions, beside Linux 6.1; one CPU, 2 GiB.

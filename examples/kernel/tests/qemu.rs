@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use pageblock_kernel::{Machine, PASS, Profile, Run, build_image, find_qemu};
+use pageblock_kernel::{FAIL, Machine, PASS, Profile, Run, build_image, find_qemu};
 
 /// A run takes a second or two; the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -105,6 +105,23 @@ fn wrong_frees_are_named() {
         "misuse: every wrong free was refused",
     ];
     assert_eq!(lines, want, "{}", run.log);
+}
+
+#[test]
+fn frames_move_from_under_processes() {
+    if let Some(run) = run("migrate", "q35", "256M", 4) {
+        assert!(run.log.contains("migration: 3200 frames moved"), "{}", run.log);
+    }
+}
+
+/// The control: without shoot-downs, writes go to the old frames, and that is found out.
+#[test]
+fn lost_writes_are_noticed() {
+    let machine = Machine { append: "mode=migrate shoot=0".into(), ..Machine::default() };
+    let Some((qemu, image)) = tools() else { return };
+    let run = machine.run(qemu, image, LIMIT).expect("the machine ends by itself");
+    assert_eq!(run.status, Some(FAIL), "{}", run.log);
+    assert!(run.log.contains("PANIC"), "{}", run.log);
 }
 
 /// Counting instructions, two runs print the same to the last byte.

@@ -1,7 +1,5 @@
 //! What a kernel does with frames: page tables, and a heap.
 
-extern crate alloc;
-
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -26,7 +24,7 @@ const PAGES: u64 = 64;
 const HUGE_BASE: u64 = 0x60_0000_0000;
 
 /// Frames for page tables.
-struct TableFrames;
+pub struct TableFrames;
 
 // SAFETY: what the allocator hands out is nobody else's until it is freed.
 unsafe impl FrameAllocator<Size4KiB> for TableFrames {
@@ -60,22 +58,19 @@ pub fn page_tables() {
     let used = before - mm::free_frames();
     pages.for_each(|page| unmap_small(&mut mapper, page));
     unmap_huge(&mut mapper, huge);
-    // SAFETY: nothing is mapped in the lower half any more, and no CPU walks there.
-    unsafe {
-        let lower: PageRangeInclusive<Size4KiB> =
-            Page::range_inclusive(Page::containing_address(VirtAddr::zero()), pages.end);
-        mapper.clean_up_addr_range(lower, &mut TableFrames);
-        mapper.clean_up_addr_range(
-            Page::range_inclusive(
-                Page::containing_address(VirtAddr::new(HUGE_BASE)),
-                Page::containing_address(VirtAddr::new(HUGE_BASE)),
-            ),
-            &mut TableFrames,
-        );
-    }
+    clean_up(VirtAddr::zero(), pages.end.start_address());
+    clean_up(VirtAddr::new(HUGE_BASE), VirtAddr::new(HUGE_BASE));
     let after = mm::free_frames();
     assert!(before == after, "{before} frames were free before the page tables, {after} are now");
     println!("page tables: {} pages mapped, {used} frames in use then, all back", PAGES + 1);
+}
+
+/// Frees the page tables from `start` to `end` that have become empty.
+pub fn clean_up(start: VirtAddr, end: VirtAddr) {
+    let range: PageRangeInclusive<Size4KiB> =
+        Page::range_inclusive(Page::containing_address(start), Page::containing_address(end));
+    // SAFETY: only this CPU changes the structure of the tables; empty tables translate nothing that a CPU could use.
+    unsafe { paging::mapper().clean_up_addr_range(range, &mut TableFrames) };
 }
 
 fn map_small(mapper: &mut OffsetPageTable<'_>, page: Page<Size4KiB>) {

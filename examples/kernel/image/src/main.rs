@@ -11,11 +11,14 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
 mod arch;
 mod boot;
 mod console;
 mod demo;
 mod exhaust;
+mod hammer;
 mod heap;
 mod held;
 mod holdings;
@@ -24,8 +27,10 @@ mod irq;
 mod misuse;
 mod mm;
 mod monitor;
+mod moving;
 mod platform;
 mod qemu;
+mod space;
 mod stamp;
 mod stress;
 mod work;
@@ -75,6 +80,10 @@ extern "C" fn kmain(start_info: u64) -> ! {
             stress::run(line.number("rounds", 20_000), line.number("tick_us", stress::TICK_US));
         }
         "exhaust" => exhaust::run(),
+        "migrate" => {
+            space::SPACE.shoot.store(boot.cmdline.number("shoot", 1) != 0, Ordering::Relaxed);
+            moving::run(&boot);
+        }
         "misuse" => misuse::run(),
         "icount" => icount::run(),
         "monitor" => monitor::run(&boot),

@@ -12,6 +12,7 @@ use super::gdt::ist;
 use super::{apic, cpu, ipi};
 use crate::console::print_emergency;
 use crate::qemu::{Exit, exit};
+use crate::space;
 
 core::arch::global_asm!(include_str!("traps.s"), options(att_syntax));
 
@@ -22,6 +23,8 @@ unsafe extern "C" {
 
 /// Vectors of interrupts; exceptions have those below 32.
 pub mod vector {
+    /// A page that is not there.
+    pub const PAGE_FAULT: u8 = 14;
     /// The timer of the local interrupt controller.
     pub const TIMER: u8 = 0x40;
     /// Another CPU wants the allocator's lists of this one.
@@ -128,6 +131,7 @@ extern "C" fn trap_entry(frame: &TrapFrame) {
             ipi::serve();
         }
         vector::SPURIOUS => {}
+        vector::PAGE_FAULT if space::handle_fault(Cr2::read_raw()) => {}
         _ => fatal(frame),
     }
 }

@@ -1,0 +1,111 @@
+//! Processes: every CPU but the first reads and writes the pages of the [`Space`] without pause, and knows what it must
+//! find. While they run, frames are moved from under them.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use pageblock_frame::sync::{AtomicBool, AtomicU64, Lock};
+use pageblock_frame::{Gfp, Order};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::arch::cpu::{self, MAX_CPUS};
+use crate::space::{SPACE, address, is_mapped};
+use crate::{mm, println, work};
+
+static RUNNING: AtomicBool = AtomicBool::new(false);
+static PAGES: AtomicU64 = AtomicU64::new(0);
+/// Accesses by all CPUs.
+static ACCESSES: AtomicU64 = AtomicU64::new(0);
+/// What the first CPU does meanwhile.
+static MEANWHILE: Lock<fn()> = Lock::new(|| {});
+
+/// Word of a page that says which page it is; the words behind it belong to one CPU each.
+const NAME: usize = 0;
+const MAGIC: u64 = 0x7061_6765_0000_0000;
+
+fn word(page: u64, index: usize) -> *mut u64 {
+    address(page).as_mut_ptr::<u64>().wrapping_add(index)
+}
+
+/// Maps `page` to a new frame and writes its name. False if there is no memory.
+pub fn populate(page: u64) -> bool {
+    let Some(pfn) = mm::alloc(Order::ZERO, Gfp::HIGHUSER_MOVABLE | Gfp::NOWARN) else { return false };
+    // SAFETY: just allocated.
+    unsafe { core::ptr::write_bytes(crate::arch::paging::phys_ptr::<u8>(pfn.as_u64() << 12), 0, 4096) };
+    SPACE.map(page, pfn);
+    // SAFETY: mapped a moment ago.
+    unsafe { word(page, NAME).write_volatile(MAGIC | page) };
+    true
+}
+
+/// Unmaps `page` and frees its frame, if it has one.
+pub fn discard(page: u64) {
+    if let Some(pfn) = SPACE.unmap(page) {
+        crate::space::free(pfn);
+    }
+}
+
+/// What CPU `index` left in a page that is mapped.
+fn count(page: u64, index: usize) -> u32 {
+    // SAFETY: mapped, or on the move: then the access waits.
+    unsafe { word(page, 1 + index).read_volatile() as u32 }
+}
+
+/// One access: the page's name, and this CPU's counter in it, which must be what this CPU left there.
+fn access(page: u64, index: usize, expected: &mut u32) {
+    let (name, counter) = (word(page, NAME), word(page, 1 + index));
+    // SAFETY: the page is mapped while the processes run, or on the move: then the access waits.
+    unsafe {
+        let found = name.read_volatile();
+        assert!(found == MAGIC | page, "page {page} is called {found:#x}");
+        let count = counter.read_volatile();
+        assert!(count == u64::from(*expected), "page {page}: CPU {index} left {expected} and finds {count}");
+        counter.write_volatile(count + 1);
+    }
+    *expected += 1;
+}
+
+fn job(index: usize) {
+    if index == 0 {
+        let meanwhile = *MEANWHILE.lock();
+        meanwhile();
+        RUNNING.store(false, Ordering::Release);
+        return;
+    }
+    let pages = PAGES.load(Ordering::Relaxed);
+    let mut expected: Vec<u32> = (0..pages).map(|page| if is_mapped(page) { count(page, index) } else { 0 }).collect();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(index as u64);
+    while RUNNING.load(Ordering::Acquire) {
+        let page = random.next_u64() % pages;
+        if is_mapped(page) {
+            access(page, index, &mut expected[page as usize]);
+            ACCESSES.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Waits until the processes have done `accesses` more: for what runs meanwhile. Returns at once where there are none.
+pub fn wait(accesses: u64) {
+    let end = ACCESSES.load(Ordering::Relaxed) + accesses;
+    while cpu::online().count() > 1 && ACCESSES.load(Ordering::Relaxed) < end {
+        core::hint::spin_loop();
+    }
+}
+
+/// Runs `meanwhile` on this CPU, which is the first, while all others use the first `pages` pages of the space. Pages may
+/// come and go only when the processes do not run.
+///
+/// # Panics
+/// A process does not find what it left.
+pub fn run(pages: u64, meanwhile: fn()) {
+    PAGES.store(pages, Ordering::Relaxed);
+    ACCESSES.store(0, Ordering::Relaxed);
+    *MEANWHILE.lock() = meanwhile;
+    RUNNING.store(true, Ordering::Release);
+    work::run_on_all(job);
+    println!("processes: {} accesses, all found what they left", ACCESSES.load(Ordering::Relaxed));
+}
+
+/// The counters of all CPUs fit behind the name.
+const _: () = assert!(MAX_CPUS < 512);
