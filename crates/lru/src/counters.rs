@@ -75,6 +75,9 @@ impl Event {
 
 /// The counters of one [`Lru`](crate::Lru).
 ///
+/// `Culled`, `Rescued`, `Activate`, `Deactivate` and `Rotated` are written only under the LRU lock, the others by atomic
+/// addition.
+///
 /// ```
 /// use pageblock_lru::{Counters, Event};
 /// let counters = Counters::new();
@@ -122,6 +125,13 @@ impl Counters {
     #[inline]
     pub fn count(&self, event: Event, frames: u64) {
         self.events[event as usize].fetch_add(frames, Ordering::Relaxed);
+    }
+
+    /// Counts an event that happens only under the LRU lock, which the caller holds: no atomic read-modify-write.
+    #[inline]
+    pub(crate) fn count_held(&self, event: Event, frames: u64) {
+        let counter = &self.events[event as usize];
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
     }
 
     /// As [`count`](Self::count), but does nothing for 0 frames.

@@ -99,6 +99,15 @@ impl<'a, 'm> Held<'a, 'm> {
         }
     }
 
+    /// Moves a page to the list that its `MLOCKED` says, if it is on one. After `MLOCKED` was changed without the lock.
+    pub fn refresh(&mut self, index: u32) {
+        if let Some(page) = self.lru.table().get(index as usize)
+            && page.flags().contains(DescFlags::LRU)
+        {
+            self.resettle(index, page);
+        }
+    }
+
     /// Moves a linked page to the list that its `MLOCKED` says, until the two agree.
     pub(crate) fn resettle(&mut self, index: u32, page: &Descriptor) {
         loop {
@@ -120,13 +129,13 @@ impl<'a, 'm> Held<'a, 'm> {
         let counters = &self.lru.counters;
         if seen.contains(DescFlags::MLOCKED) {
             if !seen.contains(DescFlags::UNEVICTABLE) {
-                counters.count(Event::Culled, frames_of(seen));
+                counters.count_held(Event::Culled, frames_of(seen));
                 page.change_flags(DescFlags::UNEVICTABLE, DescFlags::ACTIVE);
             }
             return (seen | DescFlags::UNEVICTABLE) - DescFlags::ACTIVE;
         }
         if seen.contains(DescFlags::UNEVICTABLE) {
-            counters.count(Event::Rescued, frames_of(seen));
+            counters.count_held(Event::Rescued, frames_of(seen));
             page.clear_flags(DescFlags::UNEVICTABLE);
         }
         seen - DescFlags::UNEVICTABLE
@@ -176,7 +185,8 @@ impl<'a, 'm> Held<'a, 'm> {
     /// Splits a huge page on a list into [`HUGE_FRAMES`] pages in its place on the list, the first of them nearest to the head. True if the page
     /// was huge. Works on an isolated page too: then the tails are the isolator's as the head is.
     ///
-    /// The caller has frozen the page (nobody else holds a reference or maps it) and gives the tails their references.
+    /// The caller has frozen the page (nobody else holds a reference or maps it) and gives the tails their references. They take
+    /// over its flags, but its page lock stays with the head.
     pub fn split(&mut self, pfn: Pfn) -> bool {
         let Some(head) = self.lru.index_of(pfn) else { return false };
         let table = self.lru.table();
@@ -187,7 +197,7 @@ impl<'a, 'm> Held<'a, 'm> {
         }
         let tails = head + 1..head.saturating_add(HUGE_FRAMES as u32);
         for tail in tails.clone().filter_map(|tail| table.get(tail as usize)) {
-            tail.store_flags(before - DescFlags::HUGE);
+            tail.store_flags(before - DescFlags::HUGE - DescFlags::LOCKED);
         }
         if before.contains(DescFlags::LRU) {
             self.lists.insert_after(table, LruList::of(before), head, tails);

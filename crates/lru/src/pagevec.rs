@@ -184,6 +184,6 @@ fn apply(batch: Batch, held: &mut Held<'_, '_>, index: u32, page: &Descriptor) {
         }
         _ => return,
     };
-    held.lru().counters().count(event, frames_of(flags));
+    held.lru().counters().count_held(event, frames_of(flags));
     held.relink(index, page, change);
 }

@@ -1,0 +1,284 @@
+//! Pages to and from the unevictable list in bulk: what mlock and munlock do under one hold of the LRU lock.
+//!
+//! The callers hold the lock of the page table that maps the pages, or a reference to each: the pages stay what they are.
+//! Neighbours on a list are moved as one run: links inside the run are only compared, not written.
+
+use pageblock_frame::{DescFlags, Descriptor};
+
+use crate::counters::{Counters, Event};
+use crate::held::Held;
+use crate::list::{LruList, frames_of};
+use crate::lists::Chain;
+
+/// What a bulk operation did, in frames: to be [counted](Self::count) once the lock is released.
+///
+/// ```
+/// use pageblock_lru::{Counters, Event, Tally};
+/// let counters = Counters::new();
+/// counters.add_mlocked(3);
+/// Tally { cleared: 3, stranded: 1, ..Tally::default() }.count(&counters);
+/// assert_eq!(counters.nr_mlock(), 0);
+/// assert_eq!(counters.event(Event::Munlocked), 2);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// `MLOCKED` set.
+    pub set: u64,
+    /// `MLOCKED` cleared; those among them that were off their list and unevictable are also `stranded`.
+    pub cleared: u64,
+    /// Cleared while somebody else had the unevictable page off its list.
+    pub stranded: u64,
+    /// Moved away from the unevictable list; counted already.
+    pub rescued: u64,
+    /// Moved to the unevictable list; counted already.
+    pub culled: u64,
+    /// Pages left alone because they seem to be mapped more than once: who else locks them must be asked without the lock.
+    pub shared: u64,
+}
+
+impl Tally {
+    /// Counts it: `NR_MLOCK` once, each event at most once.
+    #[inline]
+    pub fn count(&self, counters: &Counters) {
+        let change = self.set as i64 - self.cleared as i64;
+        if change != 0 {
+            counters.add_mlocked(change);
+        }
+        counters.count_some(Event::Mlocked, self.set);
+        counters.count_some(Event::Munlocked, self.cleared.saturating_sub(self.stranded));
+        counters.count_some(Event::Stranded, self.stranded);
+    }
+}
+
+/// True if a page with so many references may be mapped more than once: besides `pins` of the caller's own, a mapping
+/// and, for file pages, the page cache hold one each.
+#[must_use]
+#[inline(always)]
+pub const fn maybe_shared(flags: DescFlags, refs: u32, pins: u32) -> bool {
+    refs > 1 + pins + flags.contains(DescFlags::FILE) as u32
+}
+
+/// A run of neighbours on one list that is to be moved to another.
+#[derive(Clone, Copy)]
+struct Run {
+    from: LruList,
+    to: LruList,
+    chain: Chain,
+}
+
+impl Run {
+    const EMPTY: Self = Self { from: LruList::Unevictable, to: LruList::Unevictable, chain: Chain::EMPTY };
+}
+
+/// One pass over a batch: the run that is being gathered, and what was done so far.
+struct Pass {
+    run: Run,
+    tally: Tally,
+}
+
+impl Held<'_, '_> {
+    /// Clears `MLOCKED` of pages that are mapped once, and moves those on the unevictable list to the list that their other
+    /// flags name, at its head. One atomic operation a page. `pages` are indices into the table.
+    ///
+    /// The caller holds the lock of the page table that maps all of `pages`, so each has a reference, its mapping's. A page
+    /// with more than that is left alone and reported as `shared`. If one is mapped elsewhere *while* this runs, either
+    /// that CPU sets `MLOCKED` after it was cleared here, or this one sees the new reference after clearing and
+    /// takes it back: [`Descriptor::clear_flags`] and `set_flags` order the two.
+    #[inline]
+    pub fn unlock_pages(&mut self, pages: &[u32]) -> Tally {
+        const LEAVES: DescFlags = DescFlags::MLOCKED.union(DescFlags::UNEVICTABLE);
+        let (table, mut pass) = (self.lru.table(), Pass { run: Run::EMPTY, tally: Tally::default() });
+        let relink = !self.lists.counted(LruList::Unevictable);
+        for index in pages {
+            let Some(page) = table.get(*index as usize) else { continue };
+            let seen = page.flags();
+            if !seen.contains(DescFlags::MLOCKED) {
+                continue;
+            }
+            if maybe_shared(seen, page.refs(), 0) {
+                pass.tally.shared += 1;
+                continue;
+            }
+            // Linked now means linked until the lock is released, whoever claims it meanwhile.
+            let linked = seen.contains(DescFlags::LRU);
+            let before = page.clear_flags(if linked { LEAVES } else { DescFlags::MLOCKED });
+            let frames = frames_of(before);
+            if !before.contains(LEAVES) || !linked || maybe_shared(before, page.refs(), 0) {
+                self.unlock_odd((*index, page), (linked, before), &mut pass);
+                continue;
+            }
+            pass.tally.cleared += frames;
+            pass.tally.rescued += frames;
+            if relink {
+                self.extend(&mut pass.run, (*index, page), (LruList::Unevictable, before - LEAVES), frames);
+            } else {
+                self.lists.remove(table, LruList::Unevictable, *index, frames);
+                self.lists.push_head(table, LruList::of(before - LEAVES), *index, frames);
+            }
+        }
+        self.finish(&pass)
+    }
+
+    /// The rest of [`unlock_pages`](Self::unlock_pages): a page off its list, on an evictable one, unlocked by somebody
+    /// else in this instant, or mapped a second time in this instant.
+    #[cold]
+    fn unlock_odd(&mut self, (index, page): (u32, &Descriptor), (linked, before): (bool, DescFlags), pass: &mut Pass) {
+        let tally = &mut pass.tally;
+        let frames = frames_of(before);
+        let cleared = before.contains(DescFlags::MLOCKED);
+        let unevictable = before.contains(DescFlags::UNEVICTABLE);
+        tally.cleared += if cleared { frames } else { 0 };
+        if unevictable && linked {
+            self.move_run(&core::mem::replace(&mut pass.run, Run::EMPTY));
+            tally.rescued += frames;
+            let after = before - DescFlags::UNEVICTABLE;
+            self.lists.remove(self.lru.table(), LruList::Unevictable, index, frames);
+            self.lists.push_head(self.lru.table(), LruList::of(after), index, frames);
+        } else if unevictable && cleared {
+            tally.stranded += frames;
+        }
+        if cleared && maybe_shared(before, page.refs(), 0) {
+            tally.shared += 1;
+            self.move_run(&core::mem::replace(&mut pass.run, Run::EMPTY));
+            if !page.set_flags(DescFlags::MLOCKED).contains(DescFlags::MLOCKED) {
+                tally.set += frames;
+            }
+            if linked {
+                self.resettle(index, page);
+            }
+        }
+    }
+
+    /// Sets `MLOCKED` of pages, and moves those on a list to the unevictable one. One atomic operation a page, two for an
+    /// active one. The caller holds the lock of the page table that maps all of `pages`.
+    pub fn lock_pages(&mut self, pages: &[u32]) -> Tally {
+        const STAYS: DescFlags = DescFlags::MLOCKED.union(DescFlags::UNEVICTABLE);
+        let (table, mut pass) = (self.lru.table(), Pass { run: Run::EMPTY, tally: Tally::default() });
+        let relink = !self.lists.counted(LruList::Unevictable);
+        for index in pages {
+            let Some(page) = table.get(*index as usize) else { continue };
+            let seen = page.flags();
+            let linked = seen.contains(DescFlags::LRU);
+            // Also where `MLOCKED` is set already: the atomic step is what `unlock_pages` on another CPU is ordered by.
+            let before = page.set_flags(if linked { STAYS } else { DescFlags::MLOCKED });
+            let frames = frames_of(before);
+            pass.tally.set += if before.contains(DescFlags::MLOCKED) { 0 } else { frames };
+            if !linked || before.contains(DescFlags::UNEVICTABLE) {
+                continue;
+            }
+            pass.tally.culled += frames;
+            if before.contains(DescFlags::ACTIVE) {
+                page.clear_flags(DescFlags::ACTIVE);
+            }
+            if relink {
+                self.extend(&mut pass.run, (*index, page), (LruList::of(before), STAYS), frames);
+            } else {
+                self.lists.remove(table, LruList::of(before), *index, frames);
+                page.prev.set(1);
+                self.lists.push_head(table, LruList::Unevictable, *index, frames);
+            }
+        }
+        self.finish(&pass)
+    }
+
+    /// Adds a page to the run if it is the run's neighbour on the same list, else moves the run and begins another.
+    #[inline(always)]
+    fn extend(
+        &mut self,
+        run: &mut Run,
+        (index, page): (u32, &Descriptor),
+        (from, to): (LruList, DescFlags),
+        frames: u64,
+    ) {
+        let to = LruList::of(to);
+        if from == run.from && to == run.to {
+            // Pages were added in the order of their addresses: the next one is nearer to the head.
+            if page.next.get() == run.chain.first && run.chain.entries != 0 {
+                run.chain.first = index;
+                run.chain.entries += 1;
+                run.chain.frames += frames;
+                return;
+            }
+            if page.prev.get() == run.chain.last && run.chain.entries != 0 {
+                run.chain.last = index;
+                run.chain.entries += 1;
+                run.chain.frames += frames;
+                return;
+            }
+        }
+        self.move_run(run);
+        *run = Run { from, to, chain: Chain { first: index, last: index, entries: 1, frames } };
+    }
+
+    /// Moves the last run, and counts what is counted under the lock.
+    fn finish(&mut self, pass: &Pass) -> Tally {
+        self.move_run(&pass.run);
+        let counters = &self.lru.counters;
+        if pass.tally.rescued != 0 {
+            counters.count_held(Event::Rescued, pass.tally.rescued);
+        }
+        if pass.tally.culled != 0 {
+            counters.count_held(Event::Culled, pass.tally.culled);
+        }
+        pass.tally
+    }
+
+    /// Moves a run from its list to the other.
+    fn move_run(&mut self, run: &Run) {
+        if run.chain.entries != 0 {
+            self.lists.cut(self.lru.table(), run.from, &run.chain);
+            self.lists.splice_head(self.lru.table(), run.to, &run.chain);
+        }
+    }
+
+    /// Linux 5.18's way to lock a page whose `MLOCKED` is set already: on the unevictable list it is counted once more,
+    /// from another list it moves there with a count of 1. A page off its list is skipped. Mirrors `__mlock_page()` (6.1).
+    ///
+    /// The count lives in the page's first link word, so it exists only where that list is
+    /// [counted](crate::Unevictable::Counted).
+    pub fn lock_counted(&mut self, index: u32) {
+        let Some(page) = self.lru.table().get(index as usize) else { return };
+        let flags = page.flags();
+        if !flags.contains(DescFlags::LRU) {
+            return;
+        }
+        let counted = self.lists.counted(LruList::Unevictable);
+        if !flags.contains(DescFlags::MLOCKED) || !flags.contains(DescFlags::UNEVICTABLE) {
+            self.resettle(index, page);
+            let now = page.flags();
+            if now.contains(DescFlags::UNEVICTABLE) && counted {
+                page.prev.set(u32::from(now.contains(DescFlags::MLOCKED)));
+            }
+        } else if counted {
+            page.prev.set(page.prev.get().saturating_add(1));
+        }
+    }
+
+    /// Linux 5.18's way to unlock a page: counts one area less; with none left, clears `MLOCKED` and moves the page away
+    /// from the unevictable list. Mirrors `__munlock_page()` (6.1).
+    ///
+    /// Where the unevictable list is [linked](crate::Unevictable::Linked) there is no count, and the page is unlocked at once.
+    pub fn unlock_counted(&mut self, index: u32) -> Tally {
+        let mut tally = Tally::default();
+        let Some(page) = self.lru.table().get(index as usize) else { return tally };
+        let seen = page.flags();
+        let linked = seen.contains(DescFlags::LRU);
+        if linked && seen.contains(DescFlags::UNEVICTABLE) && self.lists.counted(LruList::Unevictable) {
+            let count = page.prev.get().saturating_sub(1);
+            page.prev.set(count);
+            if count > 0 {
+                return tally;
+            }
+        }
+        let before = page.clear_flags(DescFlags::MLOCKED);
+        let frames = frames_of(before);
+        if before.contains(DescFlags::MLOCKED) {
+            tally.cleared = frames;
+            tally.stranded = if !linked && before.contains(DescFlags::UNEVICTABLE) { frames } else { 0 };
+        }
+        if linked {
+            self.resettle(index, page);
+        }
+        tally
+    }
+}

@@ -1,0 +1,46 @@
+//! Unlocking the pages of an area.
+
+mod runs;
+mod single;
+mod vector;
+
+use pageblock_frame::{DescFlags, Pfn};
+use pageblock_lru::{Event, Lrus, frames_of};
+
+pub(crate) use single::{Found, PageLock, follow, relock};
+
+use crate::context::Context;
+use crate::span::Span;
+use crate::table::AddressSpace;
+
+/// Unlocks the pages that `span` maps; its areas are marked unlocked already. A page that another locked area maps stays
+/// locked.
+///
+/// Absent and special entries are passed over, and so is a huge entry that reaches beyond `span`
+/// ([`AddressSpace::mark`] splits those). How it works is in `context.steps`.
+pub fn munlock_pages<S: AddressSpace, const N: usize>(space: &S, span: Span, context: &mut Context<'_, '_, N>) {
+    let steps = context.steps;
+    if steps.runs {
+        runs::munlock(space, span, context);
+    } else if steps.batch_isolate {
+        vector::munlock(space, span, context);
+    } else {
+        single::munlock(space, span, context);
+    }
+}
+
+/// Clears the `MLOCKED` of a page whose last mapping goes away in a locked area (exit, truncation): the caller holds a
+/// reference. Mirrors `clear_page_mlock()` (3.12).
+pub fn clear_mlocked(lrus: Lrus<'_, '_>, pfn: Pfn) {
+    let Some(lru) = lrus.of(pfn) else { return };
+    let (Some(index), Some(page)) = (lru.index_of(pfn), lru.page(pfn)) else { return };
+    let before = page.clear_flags(DescFlags::MLOCKED);
+    if !before.contains(DescFlags::MLOCKED) {
+        return;
+    }
+    let frames = frames_of(before);
+    lru.counters().add_mlocked(-(frames as i64));
+    lru.counters().count(Event::Cleared, frames);
+    // Off its list it will find its place when it is put back.
+    lru.hold().refresh(index);
+}

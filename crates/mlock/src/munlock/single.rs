@@ -1,0 +1,210 @@
+//! One page at a time: Linux 3.11 and its first two patches; and the parts that the vector shares with it.
+
+use core::hint::black_box;
+
+use pageblock_frame::sync::spin_hint;
+use pageblock_frame::{DescFlags, Descriptor, Pfn};
+use pageblock_lru::{Batch, Event, HUGE_FRAMES, Lru, LruList, Lrus, frames_of, maybe_shared};
+
+use crate::context::{Context, Events};
+use crate::span::{Span, Vpn};
+use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
+
+/// What a walk from the root found.
+pub(crate) enum Found {
+    /// No page here; nothing worth looking at before this one.
+    Nothing(Vpn),
+    /// A base page, with a reference for the caller.
+    Page(Pfn),
+    /// The head of a huge page, with a reference for the caller.
+    Huge(Pfn),
+}
+
+/// Walks from the root and takes a reference to the page, under the table's lock. Mirrors `follow_page_mask()`.
+pub(crate) fn follow<S: PageTable>(space: &S, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
+    match space.walk(at) {
+        Walk::Absent(next) => Found::Nothing(core::cmp::max(next, at.add(1))),
+        Walk::Table(table) => match table.entry(at) {
+            Entry::Page(pfn) => lrus.page(pfn).map_or(Found::Nothing(at.add(1)), |page| {
+                page.get();
+                Found::Page(pfn)
+            }),
+            _ => Found::Nothing(at.add(1)),
+        },
+        Walk::Huge(table, head) => {
+            let found = lrus.page(head).map_or(Found::Nothing(at.add(1)), |page| {
+                page.get();
+                Found::Huge(head)
+            });
+            drop(table);
+            found
+        }
+    }
+}
+
+/// The page's own lock, held.
+pub(crate) struct PageLock<'m>(&'m Descriptor);
+
+impl<'m> PageLock<'m> {
+    /// Waits until the page is unlocked, and locks it.
+    pub(crate) fn new(page: &'m Descriptor) -> Self {
+        while page.set_flags(DescFlags::LOCKED).contains(DescFlags::LOCKED) {
+            spin_hint();
+        }
+        Self(page)
+    }
+}
+
+impl Drop for PageLock<'_> {
+    fn drop(&mut self) {
+        self.0.clear_flags(DescFlags::LOCKED);
+    }
+}
+
+/// Page by page from the root.
+pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, context: &mut Context<'_, '_, N>) {
+    if context.steps.drain_once {
+        context.drain(space);
+    }
+    let mut events = Events::default();
+    let mut at = span.start;
+    while at < span.end {
+        at = match follow(space, at, context.lrus) {
+            Found::Nothing(next) => next,
+            Found::Page(pfn) => {
+                page(space, pfn, context, &mut events);
+                at.add(1)
+            }
+            Found::Huge(head) => huge(space, (at, span), head, context, &mut events),
+        };
+    }
+    events.flush();
+}
+
+/// A huge page found at `at`: unlocks it if it is wholly in the span; returns where to go on.
+///
+/// Whether it is still huge is seen under its lock, for it may have been split since the walk; then `at` is its head's
+/// page, and only that one was handled. The step goes to the end of the huge page: `1 + (mask & !at)`.
+pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
+    space: &S,
+    (at, span): (Vpn, Span),
+    head: Pfn,
+    context: &mut Context<'a, 'm, N>,
+    events: &mut Events<'a, 'm>,
+) -> Vpn {
+    let mask = HUGE_FRAMES - 1;
+    let start = Vpn::new(at.as_u64() & !mask);
+    if start < span.start || span.end < start.add(HUGE_FRAMES) {
+        context.put(space, head);
+        return at.add(1 + (mask & !at.as_u64()));
+    }
+    let frames = page(space, head, context, events);
+    at.add(1 + ((frames - 1) & !at.as_u64()))
+}
+
+/// One page to which the caller gives its reference; returns the number of its frames.
+pub(super) fn page<'a, 'm, S: AddressSpace, const N: usize>(
+    space: &S,
+    pfn: Pfn,
+    context: &mut Context<'a, 'm, N>,
+    events: &mut Events<'a, 'm>,
+) -> u64 {
+    let Some(lru) = context.lrus.of(pfn) else { return 1 };
+    let Some(page) = lru.page(pfn) else { return 1 };
+    let lock = PageLock::new(page);
+    if !context.steps.drain_once {
+        context.drain(space);
+    }
+    let before = page.clear_flags(DescFlags::MLOCKED);
+    let frames = frames_of(before);
+    if before.contains(DescFlags::MLOCKED) {
+        lru.counters().add_mlocked(-(frames as i64));
+        if isolate(lru, pfn, page) {
+            settle(space, (lru, pfn, page), 2, events);
+            put_back(space, (lru, pfn, page), context);
+        } else {
+            failed(space, (lru, pfn, page), events);
+        }
+    }
+    drop(lock);
+    context.put(space, pfn);
+    frames
+}
+
+/// Takes the page off its list, with a reference. Mirrors `isolate_lru_page()` (3.11).
+fn isolate(lru: &Lru<'_>, pfn: Pfn, page: &Descriptor) -> bool {
+    if !page.flags().contains(DescFlags::LRU) {
+        return false;
+    }
+    let mut held = lru.hold();
+    let isolated = held.isolate(pfn);
+    if isolated {
+        page.get();
+    }
+    isolated
+}
+
+/// An isolated page whose `MLOCKED` was cleared: counts it, unless another area locks it too. `pins` are the references
+/// that the caller holds. Mirrors `__munlock_isolated_page()` (3.12).
+pub(super) fn settle<'a, 'm, S: AddressSpace>(
+    space: &S,
+    (lru, pfn, page): (&'a Lru<'m>, Pfn, &Descriptor),
+    pins: u32,
+    events: &mut Events<'a, 'm>,
+) {
+    let flags = page.flags();
+    if maybe_shared(flags, page.refs(), pins) && space.locked_by_any(pfn) {
+        relock(lru, page);
+    } else {
+        events.cleared(lru, Event::Munlocked, frames_of(flags));
+    }
+}
+
+/// A page that is somebody else's while its `MLOCKED` was cleared; the caller holds one reference. Mirrors
+/// `__munlock_isolation_failed()` (3.12), which leaves it to reclaim to find another area that locks the page; here
+/// that is asked at once.
+pub(super) fn failed<'a, 'm, S: AddressSpace>(
+    space: &S,
+    (lru, pfn, page): (&'a Lru<'m>, Pfn, &Descriptor),
+    events: &mut Events<'a, 'm>,
+) {
+    let flags = page.flags();
+    let stranded = flags.contains(DescFlags::UNEVICTABLE);
+    events.cleared(lru, if stranded { Event::Stranded } else { Event::Munlocked }, frames_of(flags));
+    if maybe_shared(flags, page.refs(), 1) && space.locked_by_any(pfn) {
+        relock(lru, page);
+        if let Some(index) = lru.index_of(pfn) {
+            lru.hold().refresh(index); // it may have been put back meanwhile
+        }
+    }
+}
+
+/// Sets a page's `MLOCKED` and counts it, if it is not set.
+pub(crate) fn relock(lru: &Lru<'_>, page: &Descriptor) -> bool {
+    let before = page.set_flags(DescFlags::MLOCKED);
+    if before.contains(DescFlags::MLOCKED) {
+        return false;
+    }
+    lru.counters().add_mlocked(frames_of(before) as i64);
+    lru.counters().count(Event::Mlocked, frames_of(before));
+    true
+}
+
+/// Puts an isolated page back through the CPU's pagevec, and gives the isolation's reference back. Mirrors
+/// `putback_lru_page()` (3.11).
+pub(super) fn put_back<S: AddressSpace, const N: usize>(
+    space: &S,
+    (lru, pfn, page): (&Lru<'_>, Pfn, &Descriptor),
+    context: &mut Context<'_, '_, N>,
+) {
+    let flags = page.flags();
+    if !context.steps.lazy_base {
+        black_box(LruList::of(flags & DescFlags::FILE));
+    }
+    if flags.contains(DescFlags::MLOCKED) {
+        lru.add(pfn);
+    } else {
+        context.vecs.push(Batch::Add, pfn, context.lrus, &mut |pfn| space.free(pfn));
+    }
+    context.put(space, pfn);
+}
