@@ -88,3 +88,31 @@ fn dropped(summary: &MapSummary) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use pageblock_frame::region::Region;
+
+    use super::super::{MapArgs, MapSummary};
+    use super::tables;
+
+    #[test]
+    fn columns_line_up() {
+        let args = MapArgs {
+            file: "map".into(),
+            json: false,
+            cpus: std::num::NonZeroU32::MIN,
+            reserve: Vec::new(),
+            reserve_low: 1 << 20,
+            movable: 0,
+            thp: false,
+        };
+        let regions = [Region::from((0, 0x9_fc00, true)), Region::from((1 << 20, 63 << 20, true))];
+        let text = tables(&MapSummary::compute(&regions, &args).unwrap());
+        let zones: Vec<_> = text.lines().skip_while(|line| !line.starts_with("Zones")).skip(1).take(3).collect();
+        assert!(zones.iter().all(|line| line.len() == zones[0].len()), "{text}");
+        assert!(zones[1].starts_with(" 0     DMA       0x0     X"), "{text}");
+        assert!(zones[2].starts_with(" 0     DMA32  0x1000    12288    12288    12282"), "{text}");
+        assert!(text.contains("low memory kept back"), "{text}");
+    }
+}
