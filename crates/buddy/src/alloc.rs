@@ -6,6 +6,7 @@
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
+use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 
 impl ZoneCore<'_> {
@@ -26,7 +27,9 @@ impl ZoneCore<'_> {
     /// [`take`](Self::take), for the three ordinary types.
     #[inline(always)]
     pub(crate) fn take_frame(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        let block = self.partial(migrate_type, 0)?;
+        let set = Set::new(migrate_type, 0);
+        let (hint, members) = self.candidates.hinted_word(set)?;
+        let block = hint * 64 + members.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
         let presence = u64::from_le_bytes(b.presence);
         let singles = presence & bits::EVERY_WORD;
@@ -45,22 +48,34 @@ impl ZoneCore<'_> {
         b.free = b.free.wrapping_sub(1);
         self.nr_free[0] = self.nr_free[0].wrapping_sub(1);
         self.free = self.free.wrapping_sub(1);
+        let index = (block << BLOCK_SHIFT) | (shift << (WORD_ORDER - 3)) | exact.trailing_zeros();
         if left == 0 {
             // No hint is below order 0, so the word's highest order stays exact.
             let presence = presence & !(1 << shift);
             b.presence = presence.to_le_bytes();
             if presence == 0 {
                 b.top = Pageblock::NO_TOP;
-                self.candidates.remove(migrate_type, block, (0, 1));
+                *members &= *members - 1;
+                if *members == 0 {
+                    return Some(self.candidates.vanished(set, hint, index));
+                }
             }
         }
-        Some((block << BLOCK_SHIFT) | (shift << (WORD_ORDER - 3)) | exact.trailing_zeros())
+        Some(index)
     }
 
     /// Takes a block of `order < 9` from a pageblock that can serve it and is not in the set of wholly free ones.
     #[inline]
     pub(crate) fn take_from(&mut self, block: u32, order: u32) -> Option<u32> {
-        if order >= WORD_ORDER { self.take_words(block, order) } else { self.take_bits(block, order) }
+        // A constant order saves a third of the instructions.
+        match order {
+            0 => self.take_bits(block, 0),
+            1 => self.take_bits(block, 1),
+            2 => self.take_bits(block, 2),
+            3 => self.take_bits(block, 3),
+            4 | 5 => self.take_bits(block, order),
+            _ => self.take_words(block, order),
+        }
     }
 
     /// Takes a wholly free pageblock out of its set, to be used in parts.

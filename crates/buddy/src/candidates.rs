@@ -128,43 +128,63 @@ impl<'m> Candidates<'m> {
     /// Adds a pageblock to the sets of a type from order `from` up to but without `to`.
     #[inline(always)]
     pub(crate) fn insert(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
-        let at = block / 64;
-        for order in from..to {
-            let set = Set::new(migrate_type, order);
-            let Some(row) = self.rows.get_mut(at as usize) else { return };
-            let old = row[set.index()];
-            row[set.index()] = old | 1 << (block % 64);
-            if old == 0 {
-                self.appeared(set, at);
-            }
+        let mut order = from;
+        while order < to {
+            self.insert_one(Set::new(migrate_type, order), block);
+            order += 1;
         }
     }
 
     /// Takes a pageblock out of the sets of a type from order `from` up to but without `to`.
     #[inline(always)]
     pub(crate) fn remove(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
-        let at = block / 64;
-        for order in from..to {
+        let mut order = from;
+        while order < to {
             let set = Set::new(migrate_type, order);
-            let Some(row) = self.rows.get_mut(at as usize) else { return };
-            let new = row[set.index()] & !(1 << (block % 64));
-            row[set.index()] = new;
-            if new == 0 && self.top != 0 {
-                self.vanished(set, at);
+            let Some(word) = self.word_mut(set, block) else { return };
+            *word &= !(1 << (block % 64));
+            if *word == 0 {
+                self.vanished(set, block / 64, 0);
             }
+            order += 1;
         }
     }
 
+    /// Adds a pageblock to one set.
+    #[inline(always)]
+    pub(crate) fn insert_one(&mut self, set: Set, block: u32) {
+        let Some(word) = self.word_mut(set, block) else { return };
+        let old = *word;
+        *word = old | 1 << (block % 64);
+        if old == 0 {
+            self.appeared(set, block / 64);
+        }
+    }
+
+    /// The set's lowest word that is not 0 and its place, as long as the hint leads to it.
+    #[inline(always)]
+    pub(crate) fn hinted_word(&mut self, set: Set) -> Option<(u32, &mut u64)> {
+        let hint = self.hint[set.index()];
+        let word = &mut self.rows.get_mut(hint as usize)?[set.index()];
+        (*word != 0).then_some((hint, word))
+    }
+
+    /// The set's word that a pageblock is in.
+    #[inline(always)]
+    pub(crate) fn word_mut(&mut self, set: Set, block: u32) -> Option<&mut u64> {
+        self.rows.get_mut((block / 64) as usize).map(|row| &mut row[set.index()])
+    }
+
     /// A word of the lowest level is no longer 0: says so further up.
+    #[inline(never)]
     fn appeared(&mut self, set: Set, row: u32) {
         let hint = &mut self.hint[set.index()];
         *hint = (*hint).min(row);
         let mut at = row;
         for level in 1..=self.top {
-            let row = self.level[level as usize % MOST_LEVELS] + at / 64;
-            let Some(row) = self.rows.get_mut(row as usize) else { return };
-            let old = row[set.index()];
-            row[set.index()] = old | 1 << (at % 64);
+            let Some(word) = self.upper_mut(level, at, set) else { return };
+            let old = *word;
+            *word = old | 1 << (at % 64);
             if old != 0 {
                 return;
             }
@@ -172,18 +192,35 @@ impl<'m> Candidates<'m> {
         }
     }
 
-    /// A word of the lowest level has become 0: says so further up.
-    fn vanished(&mut self, set: Set, row: u32) {
+    /// A word of the lowest level has become 0: says so further up, and moves the hint on. Hands `result` through, so that
+    /// this can be a caller's last call.
+    #[inline(never)]
+    pub(crate) fn vanished(&mut self, set: Set, row: u32, result: u32) -> u32 {
         let mut at = row;
+        let mut next = u32::MAX;
         for level in 1..=self.top {
-            let row = self.level[level as usize % MOST_LEVELS] + at / 64;
-            let Some(row) = self.rows.get_mut(row as usize) else { return };
-            row[set.index()] &= !(1 << (at % 64));
-            if row[set.index()] != 0 {
-                return;
+            let Some(word) = self.upper_mut(level, at, set) else { break };
+            *word &= !(1 << (at % 64));
+            if *word != 0 {
+                // On the first level above, the next row is at hand; elsewhere the next use of the hint looks for it.
+                let after = *word >> (at % 64);
+                next = if level == 1 && after != 0 { at + after.trailing_zeros() } else { row };
+                break;
             }
             at /= 64;
         }
+        let hint = &mut self.hint[set.index()];
+        if *hint == row {
+            *hint = next;
+        }
+        result
+    }
+
+    /// The word of an upper level that has the bit of entry `at` of the level below.
+    #[inline(always)]
+    fn upper_mut(&mut self, level: u32, at: u32, set: Set) -> Option<&mut u64> {
+        let row = self.level[level as usize % MOST_LEVELS] + at / 64;
+        self.rows.get_mut(row as usize).map(|row| &mut row[set.index()])
     }
 
     /// The lowest member at or above `block`.

@@ -22,6 +22,8 @@ pub struct ZoneCore<'m> {
     /// First frame of block 0: the span's start rounded down to the zone's largest block.
     pub(crate) base: Pfn,
     pub(crate) max_order: u32,
+    /// Levels above a single pageblock that a free run can have: `max_order - 9`.
+    pub(crate) levels: u32,
     pub(crate) policy: Policy,
     /// Maximal free blocks by order, of all types (`nr_free`).
     pub(crate) nr_free: [u64; Order::COUNT],
@@ -62,35 +64,40 @@ impl ZoneCore<'_> {
     }
 
     /// Moves a pageblock that is not wholly free between the sets of its type, after its largest order changed.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn set_top(&mut self, block: u32, top: u8) {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let old = core::mem::replace(&mut b.top, top);
         let migrate_type = b.migrate_type;
         // `NO_TOP` is one below order 0, so that both count upwards from it.
-        let (old, new) = (old.wrapping_add(1), top.wrapping_add(1));
-        let (old, new) = (u32::from(old), u32::from(new));
+        let (old, new) = (u32::from(old.wrapping_add(1)), u32::from(top.wrapping_add(1)));
         self.candidates.insert(migrate_type, block, (old, new));
         self.candidates.remove(migrate_type, block, (new, old));
     }
 
-    /// Recomputes the largest order of a pageblock that is not wholly free.
+    /// Recomputes the largest order of a pageblock that is not wholly free, after something was taken from it.
     #[inline]
     pub(crate) fn refresh_top(&mut self, block: u32) {
-        let top = bits::top_order(self.presence(block)).map_or(Pageblock::NO_TOP, |order| order as u8);
-        self.set_top(block, top);
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let top = bits::top_order(u64::from_le_bytes(b.presence)).map_or(Pageblock::NO_TOP, |order| order as u8);
+        let old = core::mem::replace(&mut b.top, top);
+        let migrate_type = b.migrate_type;
+        let (old, new) = (u32::from(old.wrapping_add(1)), u32::from(top.wrapping_add(1)));
+        if new > old {
+            self.candidates.insert(migrate_type, block, (old, new));
+        } else {
+            self.candidates.remove(migrate_type, block, (new, old));
+        }
     }
 
     /// Accounts for frames of a block of this type becoming free.
     #[inline(always)]
     pub(crate) fn add_free(&mut self, migrate_type: MigrateType, frames: u64) {
-        match migrate_type {
-            MigrateType::Isolate => {}
-            MigrateType::Cma => {
-                self.free = self.free.wrapping_add(frames);
-                self.free_cma = self.free_cma.wrapping_add(frames);
-            }
-            _ => self.free = self.free.wrapping_add(frames),
+        if migrate_type as u8 <= MigrateType::HighAtomic as u8 {
+            self.free = self.free.wrapping_add(frames);
+        } else if migrate_type == MigrateType::Cma {
+            self.free = self.free.wrapping_add(frames);
+            self.free_cma = self.free_cma.wrapping_add(frames);
         }
     }
 

@@ -6,6 +6,7 @@
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
+use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 
 impl ZoneCore<'_> {
@@ -13,10 +14,11 @@ impl ZoneCore<'_> {
     /// not free.
     #[inline(always)]
     pub(crate) fn give(&mut self, index: u32, order: u32) {
-        if order == 0 && self.give_frame(index) {
-            return;
+        if order == 0 {
+            self.give_frame(index);
+        } else {
+            self.give_block(index, order);
         }
-        self.give_block(index, order);
     }
 
     #[inline(never)]
@@ -30,16 +32,16 @@ impl ZoneCore<'_> {
         }
     }
 
-    /// Gives back a frame whose buddy is not free: nothing merges. False, with nothing changed, if it is.
+    /// Gives back a single frame. The short path is that of a frame whose buddy is not free, so that nothing merges.
     #[inline(always)]
-    fn give_frame(&mut self, index: u32) -> bool {
+    pub(crate) fn give_frame(&mut self, index: u32) {
         let block = index >> BLOCK_SHIFT;
         let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
         let at = index % WORD_FRAMES;
-        let Some(b) = self.blocks.get_mut(block as usize) else { return false };
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let old = b.map[word];
         if old >> (at ^ 1) & 1 != 0 || b.migrate_type as u8 > MigrateType::HighAtomic as u8 {
-            return false;
+            return self.give_block(index, 0);
         }
         b.map[word] = old | 1 << at;
         b.presence[word] |= 1;
@@ -49,12 +51,11 @@ impl ZoneCore<'_> {
         if b.top == Pageblock::NO_TOP {
             b.top = 0;
             let migrate_type = b.migrate_type;
-            self.candidates.insert(migrate_type, block, (0, 1));
+            self.candidates.insert_one(Set::new(migrate_type, 0), block);
         }
-        true
     }
 
-    #[inline(always)]
+    #[inline]
     fn give_bits(&mut self, index: u32, order: u32) {
         let block = index >> BLOCK_SHIFT;
         let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
@@ -63,28 +64,33 @@ impl ZoneCore<'_> {
         let new = b.map[word] | bits::ones(order) << at;
         b.map[word] = new;
         b.free = b.free.wrapping_add(1 << order);
-        let (migrate_type, top) = (b.migrate_type, b.top);
-        self.add_free(migrate_type, 1 << order);
+        let migrate_type = b.migrate_type;
         let mut merged = order;
+        let mut frames = 1u32 << order;
         while merged < WORD_ORDER {
-            let half = bits::ones(merged);
-            if (new >> (at ^ (1 << merged))) & half != half {
+            // All bits of the buddy, shifted out from above.
+            let buddy = (new >> (at ^ frames)) << (WORD_FRAMES - frames);
+            if !buddy >> (WORD_FRAMES - frames) != 0 {
                 break;
             }
-            self.uncount(merged, 1);
-            at &= !(1 << merged);
+            let slot = &mut self.nr_free[merged as usize];
+            *slot = slot.wrapping_sub(1);
+            at &= !frames;
+            frames *= 2;
             merged += 1;
         }
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
         if merged == WORD_ORDER {
             b.presence[word] = 0;
-            self.give_full(block, word as u32, WORD_ORDER);
-            return;
+            self.add_free(migrate_type, 1 << order);
+            return self.give_full(block, word as u32, WORD_ORDER);
         }
         b.presence[word] |= 1 << merged;
-        self.count(merged, 1);
+        let slot = &mut self.nr_free[merged as usize];
+        *slot = slot.wrapping_add(1);
         // `NO_TOP` is one below order 0.
-        if u32::from(top.wrapping_add(1)) <= merged {
+        let raise = u32::from(b.top.wrapping_add(1)) <= merged;
+        self.add_free(migrate_type, 1 << order);
+        if raise {
             self.set_top(block, merged as u8);
         }
     }
@@ -138,12 +144,7 @@ impl ZoneCore<'_> {
     fn give_blocks(&mut self, index: u32, order: u32) {
         let first = index >> BLOCK_SHIFT;
         for block in first..first + (1 << (order - BLOCK_SHIFT)) {
-            let Some(b) = self.blocks.get_mut(block as usize) else { return };
-            Self::fill(b, true);
-            // Each goes to its own type, which may have changed while it was out.
-            let migrate_type = b.migrate_type;
-            self.add_free(migrate_type, 1 << BLOCK_SHIFT);
-            self.join_whole(block, migrate_type);
+            self.give_whole(block << BLOCK_SHIFT);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the decomposition into
 //! maximal runs is unique, and merging follows from the bits.
 
-use pageblock_frame::MigrateType;
+use pageblock_frame::{MigrateType, Pageblock};
 
 use crate::bits;
 use crate::candidates::Set;
@@ -42,12 +42,6 @@ fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<(u32, u32)> {
 impl ZoneCore<'_> {
     const WHOLE: u32 = BLOCK_SHIFT;
 
-    /// Levels above a single pageblock that a run can have in this zone.
-    #[inline(always)]
-    fn run_levels(&self) -> u32 {
-        (self.max_order - BLOCK_SHIFT).min(6)
-    }
-
     /// The smallest maximal run of at least `order` in the lowest word that has one: first pageblock and order.
     #[inline]
     pub(crate) fn find_run(&mut self, migrate_type: MigrateType, order: u32) -> Option<(u32, u32)> {
@@ -55,7 +49,7 @@ impl ZoneCore<'_> {
         let wanted = order - BLOCK_SHIFT;
         let mut word = self.candidates.lowest(set)? / 64;
         loop {
-            if let Some((at, level)) = smallest_run(self.candidates.word(set, word), wanted, self.run_levels()) {
+            if let Some((at, level)) = smallest_run(self.candidates.word(set, word), wanted, self.levels) {
                 return Some((word * 64 + at, BLOCK_SHIFT + level));
             }
             word = self.candidates.first_from(set, (word + 1) * 64)? / 64;
@@ -86,19 +80,83 @@ impl ZoneCore<'_> {
         }
     }
 
+    /// Takes one wholly free pageblock, for the three ordinary types: the short path of `take_run`, without a call. `None`,
+    /// with nothing changed, where it does not apply.
+    #[inline(always)]
+    pub(crate) fn take_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
+        let (hint, word) = self.candidates.hinted_word(Set::new(migrate_type, Self::WHOLE))?;
+        let pairs = bits::coarser(*word, 0);
+        let singles = *word & !(pairs | pairs << 1);
+        let (from, splits) = match self.levels {
+            0 => (*word, 0),
+            _ if singles != 0 => (singles, 0),
+            1 => (pairs, 1),
+            _ => return None,
+        };
+        let left = *word & !(from & from.wrapping_neg());
+        let block = hint * 64 + from.trailing_zeros();
+        if left == 0 {
+            return None; // the set's tree changes further up
+        }
+        *word = left;
+        let b = self.blocks.get_mut(block as usize)?;
+        Self::fill(b, false);
+        self.count(BLOCK_SHIFT, splits);
+        self.uncount(BLOCK_SHIFT + splits as u32, 1);
+        self.free = self.free.wrapping_sub(1 << BLOCK_SHIFT);
+        Some(block << BLOCK_SHIFT)
+    }
+
+    /// Gives back one whole pageblock: the short path of `join_whole`, without a call.
+    #[inline(always)]
+    pub(crate) fn give_whole(&mut self, index: u32) {
+        let block = index >> BLOCK_SHIFT;
+        let Some(buddy_top) = self.blocks.get((block ^ 1) as usize).map(|b| b.top) else {
+            return self.give_whole_slowly(block);
+        };
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        // It goes to its own type, which may have changed while it was out.
+        let migrate_type = b.migrate_type;
+        let Some(word) = self.candidates.word_mut(Set::new(migrate_type, Self::WHOLE), block) else { return };
+        let pair = *word >> (block % 64 ^ 1) & 1;
+        let foreign = pair == 0 && buddy_top == Pageblock::WHOLE;
+        if *word == 0 || foreign || self.levels != 1 || migrate_type as u8 > MigrateType::HighAtomic as u8 {
+            return self.give_whole_slowly(block);
+        }
+        *word |= 1 << (block % 64);
+        Self::fill(b, true);
+        self.uncount(BLOCK_SHIFT, pair);
+        self.count(BLOCK_SHIFT + pair as u32, 1);
+        self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_whole_slowly(&mut self, block: u32) {
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        Self::fill(b, true);
+        let migrate_type = b.migrate_type;
+        self.add_free(migrate_type, 1 << BLOCK_SHIFT);
+        self.join_whole(block, migrate_type);
+    }
+
     /// Puts a wholly free pageblock into its type's set, merging it with its neighbours. Its map is full already.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn join_whole(&mut self, block: u32, migrate_type: MigrateType) {
         let set = Set::new(migrate_type, Self::WHOLE);
-        self.candidates.insert(migrate_type, block, (Self::WHOLE, Self::WHOLE + 1));
+        self.candidates.insert_one(set, block);
         let mut word = self.candidates.word(set, block / 64);
         let mut at = block % 64;
         let mut level = 0;
-        while level < self.run_levels() {
+        let most = self.levels;
+        while level < most {
             let half = bits::ones(level);
             let buddy = at ^ (1 << level);
             if (word >> buddy) & half != half {
-                if !self.adopt(block / 64 * 64 + buddy, level, migrate_type) {
+                let other = self.blocks.get((block / 64 * 64 + buddy) as usize);
+                if other.is_none_or(|b| b.top != Pageblock::WHOLE)
+                    || !self.adopt(block / 64 * 64 + buddy, level, migrate_type)
+                {
                     break;
                 }
                 word = self.candidates.word(set, block / 64);
@@ -112,6 +170,7 @@ impl ZoneCore<'_> {
 
     /// Gives a maximal run of wholly free pageblocks of another ordinary type to this one, so that the two can merge (as Linux
     /// does since 6.10). False, with nothing changed, if there is no such run.
+    #[inline(never)]
     fn adopt(&mut self, first: u32, level: u32, migrate_type: MigrateType) -> bool {
         if !migrate_type.is_ordinary() {
             return false;
@@ -146,7 +205,7 @@ impl ZoneCore<'_> {
     /// Adds the maximal runs of one word of a set to the counts, `by` times.
     fn count_runs_of(&mut self, set: Set, word: u32, by: u64) {
         let bits = self.candidates.word(set, word);
-        let most = self.run_levels();
+        let most = self.levels;
         maximal_runs(bits, most, |level, runs| {
             self.count(BLOCK_SHIFT + level, u64::from(runs.count_ones()).wrapping_mul(by));
         });
@@ -156,7 +215,7 @@ impl ZoneCore<'_> {
     pub(crate) fn for_each_whole_run(&self, migrate_type: MigrateType, mut visit: impl FnMut(u32, u64)) {
         let set = Set::new(migrate_type, Self::WHOLE);
         for word in 0..(self.blocks.len() as u32).div_ceil(64) {
-            maximal_runs(self.candidates.word(set, word), self.run_levels(), |level, runs| {
+            maximal_runs(self.candidates.word(set, word), self.levels, |level, runs| {
                 visit(BLOCK_SHIFT + level, u64::from(runs.count_ones()));
             });
         }

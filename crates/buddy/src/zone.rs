@@ -137,6 +137,7 @@ impl<'m> Zone<'m> {
             skip,
             base,
             max_order: u32::from(max_order.as_u8()),
+            levels: u32::from(max_order.as_u8() - PAGEBLOCK_ORDER.as_u8()),
             policy,
             nr_free: [0; Order::COUNT],
             free: 0,
@@ -207,9 +208,14 @@ impl<'m> Zone<'m> {
     pub(crate) fn publish(&self, core: &ZoneCore<'_>) {
         self.free.store(core.free, Ordering::Relaxed);
         if core.has_unusable {
-            self.free_cma.store(core.free_cma, Ordering::Relaxed);
-            self.highatomic.store(core.highatomic, Ordering::Relaxed);
+            self.publish_unusable(core);
         }
+    }
+
+    #[cold]
+    fn publish_unusable(&self, core: &ZoneCore<'_>) {
+        self.free_cma.store(core.free_cma, Ordering::Relaxed);
+        self.highatomic.store(core.highatomic, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -233,25 +239,51 @@ impl<'m> Zone<'m> {
 
     /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's business.
     /// Mirrors `rmqueue()`.
-    #[inline]
+    #[inline(always)]
     pub fn alloc<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
+        // Single frames and whole pageblocks, which are most requests, have paths of their own.
+        match order {
+            Order::ZERO => self.alloc_common::<P>(ZoneCore::take_frame, (order, migrate_type), flags),
+            PAGEBLOCK_ORDER => self.alloc_common::<P>(ZoneCore::take_whole, (order, migrate_type), flags),
+            _ => self.alloc_any::<P>(order, migrate_type, flags),
+        }
+    }
+
+    /// Hands out a block by a short path, or by the long one where that does not lead to one.
+    #[inline(always)]
+    fn alloc_common<P: Platform>(
+        &self,
+        take: impl FnOnce(&mut ZoneCore<'m>, MigrateType) -> Option<u32>,
+        (order, migrate_type): (Order, MigrateType),
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        let mut core = self.lock::<P>();
+        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
+        if !core.has_unusable
+            && migrate_type.is_ordinary()
+            && let Some(index) = take(&mut core, migrate_type)
+        {
+            self.states.set(index, StateByte::allocated(order, migrate_type));
+            self.free.store(core.free, Ordering::Relaxed);
+            return Some(self.pfn_of(index));
+        }
+        drop(core);
+        self.alloc_any::<P>(order, migrate_type, flags)
+    }
+
+    #[inline(never)]
+    fn alloc_any<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         if order > self.max_order {
             return None;
         }
         let mut core = self.lock::<P>();
-        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
         let plain = !core.has_unusable && migrate_type.is_ordinary();
-        let taken = match plain {
-            true if order == Order::ZERO => core.take_frame(migrate_type).or_else(|| core.take(0, migrate_type)),
-            true => core.take(u32::from(order.as_u8()), migrate_type),
-            false => None,
-        };
+        let taken = if plain { core.take(u32::from(order.as_u8()), migrate_type) } else { None };
         let Some(index) = taken else {
             return self.alloc_by_rules(core, order, migrate_type, flags);
         };
         self.states.set(index, StateByte::allocated(order, migrate_type));
         self.free.store(core.free, Ordering::Relaxed);
-        drop(core);
         Some(self.pfn_of(index))
     }
 
@@ -280,18 +312,38 @@ impl<'m> Zone<'m> {
     ///
     /// # Errors
     /// [`FreeError`] says what the frame is instead; nothing has changed.
-    #[inline]
+    #[inline(always)]
     pub fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let index = self.index_of(pfn).ok_or(FreeError::OutOfRange)?;
-        let byte = self.states.byte(index).ok_or(FreeError::OutOfRange)?;
+        match order {
+            Order::ZERO => self.free_common::<P>(ZoneCore::give_frame, pfn, order),
+            PAGEBLOCK_ORDER => self.free_common::<P>(ZoneCore::give_whole, pfn, order),
+            _ => self.free_any::<P>(pfn, order),
+        }
+    }
+
+    #[inline(never)]
+    fn free_any<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let give = |core: &mut ZoneCore<'m>, index| core.give(index, u32::from(order.as_u8()));
+        self.free_common::<P>(give, pfn, order)
+    }
+
+    #[inline(always)]
+    fn free_common<P: Platform>(
+        &self,
+        give: impl FnOnce(&mut ZoneCore<'m>, u32),
+        pfn: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        let index = pfn.as_u64().wrapping_sub(self.base.as_u64());
+        let Some(byte) = self.states.byte_at(index) else { return Err(FreeError::OutOfRange) };
         let mut core = self.lock::<P>();
         // Relaxed: written before under this lock, or by the holder who is now calling.
         let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
         if state.without_type() != StateByte::allocated(order, MigrateType::Unmovable).raw() {
-            return Err(self.wrong_free(index));
+            return Err(self.wrong_free(index as u32));
         }
         byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
-        core.give(index, u32::from(order.as_u8()));
+        give(&mut core, index as u32);
         self.publish(&core);
         Ok(())
     }
@@ -300,6 +352,9 @@ impl<'m> Zone<'m> {
     #[cold]
     #[must_use]
     pub fn wrong_free(&self, index: u32) -> FreeError {
+        if !self.span.contains(self.pfn_of(index)) {
+            return FreeError::OutOfRange;
+        }
         match self.states.get(index).decode() {
             FrameState::Allocated(allocated, _) => FreeError::OrderMismatch { allocated },
             FrameState::Listed(..) => FreeError::OnList,

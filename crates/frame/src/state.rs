@@ -219,6 +219,13 @@ impl<'m> StateTable<'m> {
         self.bytes.get(index as usize)
     }
 
+    /// The atomic byte of the frame with this index, of any width, or `None` past the end.
+    #[must_use]
+    #[inline(always)]
+    pub fn byte_at(&self, index: u64) -> Option<&'m AtomicU8> {
+        usize::try_from(index).ok().and_then(|index| self.bytes.get(index))
+    }
+
     /// What a frame is now; [`StateByte::HOLE`] past the end.
     #[must_use]
     #[inline(always)]
