@@ -25,7 +25,7 @@ const CHECK: u64 = 0x5ca1_ab1e_0ddb_a115;
 /// The chain of each CPU.
 static CHAINS: [AtomicU64; cpu::MAX_CPUS] = [const { AtomicU64::new(0) }; cpu::MAX_CPUS];
 
-/// Fills memory on all CPUs, and empties it again.
+/// Fills memory on all CPUs to the last frame, reserves included, and empties it again.
 ///
 /// # Panics
 /// A frame was handed out twice, something was left, or frames are missing in the end.
@@ -48,7 +48,7 @@ pub fn run() {
 fn fill_chain() -> u64 {
     let mut head = 0;
     let mut count = 0;
-    while let Some(pfn) = mm::alloc(Order::ZERO, Gfp::KERNEL | Gfp::NOWARN) {
+    while let Some(pfn) = mm::alloc(Order::ZERO, Gfp::KERNEL | Gfp::MEMALLOC | Gfp::NOWARN) {
         let phys = pfn.as_u64() << 12;
         // SAFETY: the frame was just allocated.
         unsafe { phys_ptr::<Link>(phys).write_volatile(Link { next: head, own: phys, check: phys ^ CHECK }) };

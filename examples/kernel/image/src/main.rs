@@ -71,7 +71,8 @@ extern "C" fn kmain(start_info: u64) -> ! {
     match boot.cmdline.value("mode").unwrap_or("report") {
         "report" => {
             hardware_check();
-            print!("{}{}{}", mm::buddyinfo(), mm::pagetypeinfo(), mm::zoneinfo());
+            mm::print_buddyinfo();
+            mm::print_zoneinfo();
             demo::page_tables();
             demo::heap();
         }

@@ -1,7 +1,6 @@
 //! Wrong frees, on purpose: each is refused and named, and nothing changes.
 
-use pageblock_buddy::FreeError;
-use pageblock_frame::{Gfp, Order, Pfn};
+use pageblock::{FreeError, Gfp, Order, Pfn};
 
 use crate::{mm, println};
 

@@ -1,48 +1,38 @@
-//! The machine's memory in one zone: the run of memory that holds the kernel, less the kernel and the zone's own metadata.
+//! The machine's memory: the firmware's map, given to the page allocator.
 
-use core::fmt;
-use core::mem::MaybeUninit;
 use core::ops::Range;
 
-use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
-use pageblock_frame::sync::Once;
-use pageblock_frame::{AllocFlags, Carver, Gfp, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, ZoneKind};
+use pageblock::{Config, FreeError, Gfp, Order, PageAllocator, Pfn, Region, Stats};
 
-use crate::arch::paging::phys_ptr;
 use crate::boot::pvh::BootInfo;
 use crate::platform::Kernel;
+use crate::{print, println};
 
-static ZONE: Once<Zone<'static>> = Once::new();
+/// The page allocator.
+pub static FRAMES: PageAllocator<Kernel> = PageAllocator::new();
 
-/// Gives the memory behind `kernel` to the allocator.
+/// Memory below this stays with the firmware and the code that starts other CPUs.
+const LOW: u64 = 1 << 20;
+
+/// Gives all memory but the kernel's own to the allocator.
 ///
 /// # Panics
-/// The firmware's map does not have the kernel in one run of memory with room behind it.
+/// The firmware's map makes no sense.
 pub fn init(boot: &BootInfo, kernel: &Range<u64>) {
-    let run = boot.map().iter().find(|entry| entry.is_ram() && entry.base <= kernel.start && kernel.end < entry.end());
-    let end = Pfn::new(run.expect("the kernel lies in memory").end() / PAGE_SIZE);
-    let all = PfnRange::new(Pfn::new(kernel.end / PAGE_SIZE), end);
-    // Sized for more frames than there will be: the metadata takes some.
-    let bytes = ZoneStorage::bytes(all, Order::MAX);
-    let metadata = phys_ptr::<MaybeUninit<u8>>(kernel.end);
-    // SAFETY: memory behind the kernel that nobody uses, mapped, and kept out of the zone below.
-    let raw = unsafe { core::slice::from_raw_parts_mut(metadata, bytes) };
-    let span = PfnRange::new(Pfn::new((kernel.end + bytes as u64).div_ceil(PAGE_SIZE)), end);
-    let config = ZoneConfig::new(ZoneKind::Dma32, NodeId::new(0), span);
-    let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(raw)).expect("sized for a larger span");
-    let zone = Zone::new(config, storage).expect("a span that is not empty");
-    zone.release(span).expect("within the zone");
-    ZONE.set(zone).expect("memory is given once");
+    let regions = boot.map().iter().map(|entry| Region::from_e820(entry.base, entry.len, entry.kind));
+    let config = Config::new().reserve_low(LOW).reserve(kernel.clone());
+    // SAFETY: the usable memory of the firmware's map, less what is reserved here, is used by nobody: what the loader left in it
+    // has been copied. All of it is in the direct map.
+    match unsafe { FRAMES.init(regions, &config) } {
+        Ok(stats) => println!("memory: {stats}"),
+        Err(error) => panic!("no allocator: {error}"),
+    }
 }
 
-fn zone() -> &'static Zone<'static> {
-    ZONE.get().expect("memory was given at boot")
-}
-
-/// Allocates a block.
+/// Allocates a block that the caller frees by hand.
 #[inline(always)]
 pub fn alloc(order: Order, gfp: Gfp) -> Option<Pfn> {
-    ZONE.get()?.alloc::<Kernel>(order, gfp.migrate_type(), AllocFlags::empty())
+    FRAMES.alloc_order(order, gfp).ok().map(|frames| frames.into_raw().0)
 }
 
 /// Frees a block.
@@ -51,15 +41,18 @@ pub fn alloc(order: Order, gfp: Gfp) -> Option<Pfn> {
 /// The block was not allocated like this; nothing has changed.
 #[inline(always)]
 pub fn free(pfn: Pfn, order: Order) -> Result<(), FreeError> {
-    match ZONE.get() {
-        Some(zone) => zone.free::<Kernel>(pfn, order),
-        None => Err(FreeError::OutOfRange),
-    }
+    // SAFETY: callers free what they allocated and use no more, or, to see the error, what nobody holds.
+    unsafe { FRAMES.free(pfn, order) }
+}
+
+/// The allocator's figures.
+pub fn stats() -> Stats {
+    FRAMES.stats()
 }
 
 /// Frames that are free.
 pub fn free_frames() -> u64 {
-    zone().free_frames()
+    stats().free
 }
 
 /// Recomputes everything that is derived from the free maps.
@@ -67,22 +60,28 @@ pub fn free_frames() -> u64 {
 /// # Panics
 /// It does not agree with them.
 pub fn check() {
-    if let Err(violation) = zone().check() {
-        panic!("the zone is damaged: {violation}");
+    if let Err(violation) = FRAMES.check() {
+        panic!("the allocator is damaged: {violation}");
     }
 }
 
-/// `/proc/buddyinfo`.
-pub fn buddyinfo() -> impl fmt::Display {
-    zone().buddyinfo()
+/// Prints `/proc/buddyinfo`.
+pub fn print_buddyinfo() {
+    for zone in FRAMES.zones() {
+        print!("{}", zone.buddyinfo());
+    }
 }
 
-/// `/proc/pagetypeinfo`.
-pub fn pagetypeinfo() -> impl fmt::Display {
-    zone().pagetypeinfo()
+/// Prints `/proc/pagetypeinfo`.
+pub fn print_pagetypeinfo() {
+    for zone in FRAMES.zones() {
+        print!("{}", zone.pagetypeinfo());
+    }
 }
 
-/// `/proc/zoneinfo`.
-pub fn zoneinfo() -> impl fmt::Display {
-    zone().zoneinfo()
+/// Prints `/proc/zoneinfo`.
+pub fn print_zoneinfo() {
+    for zone in FRAMES.zones() {
+        print!("{}", zone.zoneinfo());
+    }
 }

@@ -25,13 +25,9 @@ pub type Words<'a> = core::str::SplitAsciiWhitespace<'a>;
 const COMMANDS: &[Command] = &[
     Command { name: "help", usage: "this list", run: |_, _| help() },
     Command { name: "memory", usage: "the firmware's memory map", run: |boot, _| crate::print_map(boot) },
-    Command { name: "buddyinfo", usage: "free blocks by order", run: |_, _| print!("{}", mm::buddyinfo()) },
-    Command {
-        name: "pagetypeinfo",
-        usage: "free blocks by type and order",
-        run: |_, _| print!("{}", mm::pagetypeinfo()),
-    },
-    Command { name: "zoneinfo", usage: "the zones and their watermarks", run: |_, _| print!("{}", mm::zoneinfo()) },
+    Command { name: "buddyinfo", usage: "free blocks by order", run: |_, _| mm::print_buddyinfo() },
+    Command { name: "pagetypeinfo", usage: "free blocks by type and order", run: |_, _| mm::print_pagetypeinfo() },
+    Command { name: "zoneinfo", usage: "the zones and their watermarks", run: |_, _| mm::print_zoneinfo() },
     Command {
         name: "alloc",
         usage: "ORDER [COUNT]: take blocks and hold them",
@@ -70,7 +66,7 @@ fn stress(mut words: Words<'_>) {
 
 fn check() {
     mm::check();
-    println!("{} frames free, nothing wrong", mm::free_frames());
+    println!("{}; nothing wrong", mm::stats());
 }
 
 /// One line a CPU.

@@ -18,7 +18,8 @@ unsafe extern "C" {
 
 /// The page that the trampoline is copied to; the same number is in trampoline.s.
 pub const TRAMPOLINE: u64 = 0x8000;
-const STACK_BYTES: usize = 64 << 10;
+/// Initialising the allocator takes about 64 KiB.
+const STACK_BYTES: usize = 128 << 10;
 /// How long a CPU may take to come up.
 const PATIENCE_US: u64 = 1_000_000;
 
