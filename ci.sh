@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# The checks, by name: ./ci.sh JOB... (all of them without arguments). CI calls this and nothing else.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+jobs_in_order=(fmt clippy test doc loom fuzz nostd kernel)
+
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+job_fmt() { # formatting
+    cargo fmt --all --check
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
+}
+
+job_clippy() { # lints, warnings denied
+    cargo clippy --workspace --all-targets --quiet -- -D warnings
+}
+
+job_test() { # unit, property, integration and documentation tests
+    cargo test --workspace
+}
+
+job_doc() { # documentation without warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+}
+
+job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 for more)
+    local manifest package output
+    for manifest in crates/*/tests/loom.rs; do
+        package=$(sed -n 's/^name = "\(.*\)"/\1/p' "$(dirname "$manifest")/../Cargo.toml" | head -n 1)
+        say "models of $package"
+        output=$(RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" \
+            cargo test --quiet --package "$package" --test loom -- --nocapture 2>&1) || { echo "$output"; return 1; }
+        echo "$output"
+        # Without the cfg the test binary is empty, and silence would look like success.
+        grep -qE '^running [1-9][0-9]* tests?' <<<"$output" || { echo "no model of $package ran"; return 1; }
+    done
+}
+
+job_fuzz() { # each fuzz target for a short while, on stable Rust
+    local target
+    for target in fuzz/fuzz_targets/*.rs; do
+        target=$(basename "$target" .rs)
+        say "fuzz target $target, ${FUZZ_SECONDS:-10} s"
+        CARGO_TARGET_DIR=target/fuzz cargo run --quiet --release --manifest-path fuzz/Cargo.toml --bin "$target" -- \
+            --seconds "${FUZZ_SECONDS:-10}"
+    done
+}
+
+job_nostd() { # the core crates link without std, without a heap, without panics
+    examples/embedded/prove
+}
+
+job_kernel() { # the kernel boots in QEMU, on one and four CPUs
+    if ! command -v qemu-system-x86_64 >/dev/null; then
+        echo "SKIPPED: qemu-system-x86_64 is not installed" >&2
+        [ "${CI:-}" != true ]
+        return
+    fi
+    cargo test --package pageblock-kernel
+}
+
+if [ "${1:-all}" = help ]; then
+    sed -n 's/^job_\([a-z]*\)() { # /\1\t/p' "$0" | expand -t 10
+    exit
+fi
+[ "${1:-all}" = all ] && set -- "${jobs_in_order[@]}"
+for job in "$@"; do
+    say "$job"
+    SECONDS=0
+    "job_$job"
+    echo "-- $job: ${SECONDS} s"
+done
