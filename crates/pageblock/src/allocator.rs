@@ -16,9 +16,8 @@ use crate::config::Config;
 use crate::error::{AddError, AllocError, InitError};
 use crate::frames::{FrameRun, Frames};
 use crate::init::Plan;
-use crate::inner::{Inner, NodeEntry};
+use crate::inner::Inner;
 use crate::request::Request;
-use crate::slowpath;
 use crate::stats::Stats;
 
 /// The page allocator of a machine `P`. Lives in a static; all its methods take `&self` and may be called from every CPU,
@@ -123,7 +122,7 @@ impl<P: Platform> PageAllocator<P> {
     }
 
     #[inline(always)]
-    fn inner(&self) -> Result<&'static Inner, AllocError> {
+    pub(crate) fn inner(&self) -> Result<&'static Inner, AllocError> {
         self.inner.get().ok_or(AllocError::NotInitialised)
     }
 
@@ -144,7 +143,7 @@ impl<P: Platform> PageAllocator<P> {
     pub fn alloc_order(&self, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
         let inner = self.inner()?;
         let node = inner.local_node::<P>().ok_or(AllocError::OutOfMemory)?;
-        let pfn = alloc_from::<P>(inner, node, order, gfp)?;
+        let pfn = Request::new(inner, node, order, gfp)?.run::<P>()?;
         Ok(Frames::new(self, pfn, order))
     }
 
@@ -155,7 +154,7 @@ impl<P: Platform> PageAllocator<P> {
     pub fn alloc_on(&self, node: NodeId, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
         let inner = self.inner()?;
         let entry = inner.node(node).ok_or(AllocError::NoSuchNode(node))?;
-        let pfn = alloc_from::<P>(inner, entry, order, gfp)?;
+        let pfn = Request::new(inner, entry, order, gfp)?.run::<P>()?;
         Ok(Frames::new(self, pfn, order))
     }
 
@@ -311,34 +310,4 @@ impl<P: Platform> fmt::Debug for PageAllocator<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PageAllocator").field("stats", &self.stats()).finish_non_exhaustive()
     }
-}
-
-/// Allocates for a node: the fast path, then the ladder, then what success entails.
-#[inline]
-fn alloc_from<P: Platform>(
-    inner: &'static Inner,
-    node: &'static NodeEntry,
-    order: Order,
-    gfp: Gfp,
-) -> Result<Pfn, AllocError> {
-    let request = Request::new(inner, node, order, gfp)?;
-    let pfn = match request.walk::<P>(request.fast_flags()) {
-        Some(pfn) => pfn,
-        None => slowpath::climb::<P>(&request)?,
-    };
-    finish::<P>(pfn, order, gfp);
-    Ok(pfn)
-}
-
-/// What is owed to a block that is about to be handed out (`prep_new_page()`).
-#[inline(always)]
-fn finish<P: Platform>(pfn: Pfn, order: Order, gfp: Gfp) {
-    if gfp.contains(Gfp::ZERO) {
-        // SAFETY: the block has just been taken, and nobody has seen it yet.
-        #[expect(unsafe_code, reason = "the allocator's own frames")]
-        unsafe {
-            P::zero_frames(PfnRange::from_len(pfn, order.frames()));
-        }
-    }
-    P::trace(&Event::Alloc { pfn, order, gfp, migrate_type: gfp.migrate_type() });
 }

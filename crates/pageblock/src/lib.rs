@@ -31,11 +31,13 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod allocator;
+mod bulk;
 mod config;
 mod error;
 mod frames;
 mod init;
 mod inner;
+mod report;
 mod request;
 mod slowpath;
 mod stats;
@@ -44,6 +46,7 @@ pub use allocator::PageAllocator;
 pub use config::{Config, MAX_RESERVATIONS, ZoneSpreading};
 pub use error::{AddError, AllocError, ConfigError, InitError};
 pub use frames::{FrameRun, Frames, Parts};
+pub use report::Report;
 pub use stats::Stats;
 
 pub use pageblock_buddy::{FreeError, Policy, WatermarkRule, Watermarks, Zone};

@@ -1,11 +1,13 @@
 //! One request on its way to a zone: the walk along the zonelist.
 
 use pageblock_buddy::{Zone, Zonelist};
-use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, Platform, ZoneKind};
+use pageblock_frame::trace::Event;
+use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 
 use crate::config::ZoneSpreading;
 use crate::error::AllocError;
 use crate::inner::{Inner, NO_ZONE, NodeEntry};
+use crate::slowpath;
 
 /// What is asked for, checked, and where.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +40,41 @@ impl Request {
         let limit = gfp.zone_limit()?;
         let list = if gfp.contains(Gfp::THISNODE) { &node.node.this_node } else { &node.node.fallback };
         Ok(Self { order, gfp, migrate_type: gfp.migrate_type(), limit, inner, list })
+    }
+
+    /// The first attempt, then the ladder, then what success entails.
+    #[inline]
+    pub(crate) fn run<P: Platform>(&self) -> Result<Pfn, AllocError> {
+        let pfn = match self.walk::<P>(self.fast_flags()) {
+            Some(pfn) => pfn,
+            None => slowpath::climb::<P>(self)?,
+        };
+        self.finish::<P>(pfn);
+        Ok(pfn)
+    }
+
+    /// What is owed to a block that is about to be handed out (`prep_new_page()`).
+    #[inline(always)]
+    pub(crate) fn finish<P: Platform>(&self, pfn: Pfn) {
+        let Self { order, gfp, migrate_type, .. } = *self;
+        if gfp.contains(Gfp::ZERO) {
+            // SAFETY: the block has just been taken, and nobody has seen it yet.
+            #[expect(unsafe_code, reason = "the allocator's own frames")]
+            unsafe {
+                P::zero_frames(PfnRange::from_len(pfn, order.frames()));
+            }
+        }
+        P::trace(&Event::Alloc { pfn, order, gfp, migrate_type });
+    }
+
+    /// The zone of the preferred node that can give this many frames and stay above its low watermark.
+    pub(crate) fn bulk_zone(&self, frames: usize) -> Option<&'static Zone<'static>> {
+        let flags = self.fast_flags();
+        let node = self.zones().next()?.node();
+        let mut zones = self.zones().take_while(|zone| zone.node() == node);
+        zones.find(|zone| {
+            zone.frames_ok(Order::ZERO, zone.mark_for(flags).saturating_add(frames as u64), self.limit, flags)
+        })
     }
 
     /// The zones that may serve, in order.

@@ -1,0 +1,9 @@
+//! The facade: boot, limits, fallback, errors, and everything beside the oracle.
+
+mod boot;
+mod faults;
+mod machine;
+mod oracle;
+mod report;
+mod slowpath;
+mod zones;
