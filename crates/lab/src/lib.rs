@@ -3,7 +3,10 @@
 //!
 //! * [`trace`]: the text of ftrace, one event a line, streamed;
 //! * [`memmap`]: memory maps, from `/proc/iomem` or a boot log;
-//! * [`state`]: what `/proc` and `kpageflags` said of the machine before and after.
+//! * [`state`]: what `/proc` and `kpageflags` said of the machine before and after;
+//! * `replay`: a trace through zones like those of the recorded machine, beside what Linux did;
+//! * `report`: its result as tables, JSON, and a page with plots;
+//! * [`commands`]: the command line.
 //!
 //! Input is strict: a fault is an [`InputError`] with file, line and what was expected.
 
@@ -12,7 +15,10 @@
 pub mod commands;
 mod error;
 pub mod memmap;
+mod replay;
+mod report;
 pub mod state;
 pub mod trace;
 
+pub use commands::main;
 pub use error::{InputError, ParseError};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pageblock_frame::{Gfp, Order, PAGEBLOCK_ORDER, Pfn};
+use pageblock_frame::{Gfp, Order, PAGEBLOCK_ORDER, Pfn, PfnRange};
 
 use super::GfpText;
 
@@ -92,7 +92,7 @@ pub struct Allocation {
 /// let line = b"a-1 [000] d..3. 1.0: mm_page_alloc_extfrag: pfn=0x2b0800 alloc_order=2 fallback_order=10 \
 ///     pageblock_order=9 alloc_migratetype=0 fallback_migratetype=1 fragmenting=0 change_ownership=1";
 /// let Event::Extfrag(event) = parse_line(line).unwrap().unwrap().event else { panic!() };
-/// assert!(!event.is_fragmenting());
+/// assert!(!event.is_fragmenting() && event.change_ownership);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extfrag {
@@ -108,6 +108,8 @@ pub struct Extfrag {
     pub wanted: u8,
     /// Migrate type of the free block.
     pub from: u8,
+    /// The pageblock (or pageblocks) has the type of the request from then on.
+    pub change_ownership: bool,
 }
 
 impl Extfrag {
@@ -153,6 +155,8 @@ pub enum Compaction {
     End,
     /// `mm_compaction_isolate_migratepages`: movable pages were taken aside.
     IsolateMigrate {
+        /// Where they lie; not recorded by old kernels.
+        range: Option<PfnRange>,
         /// Frames that were looked at.
         scanned: u64,
         /// Frames that were taken.
@@ -217,14 +221,15 @@ impl fmt::Display for Extfrag {
         write!(
             f,
             "mm_page_alloc_extfrag: pfn={} alloc_order={} fallback_order={} pageblock_order={} alloc_migratetype={} \
-             fallback_migratetype={} fragmenting={} change_ownership=0",
+             fallback_migratetype={} fragmenting={} change_ownership={}",
             self.pfn,
             self.alloc_order,
             self.fallback_order,
             self.pageblock_order,
             self.wanted,
             self.from,
-            u8::from(self.is_fragmenting())
+            u8::from(self.is_fragmenting()),
+            u8::from(self.change_ownership)
         )
     }
 }
@@ -240,8 +245,12 @@ impl fmt::Display for Compaction {
         match self {
             Self::Begin => f.write_str("mm_compaction_begin: zone_start=0x0"),
             Self::End => f.write_str("mm_compaction_end: zone_start=0x0"),
-            Self::IsolateMigrate { scanned, taken } => {
-                write!(f, "mm_compaction_isolate_migratepages: nr_scanned={scanned} nr_taken={taken}")
+            Self::IsolateMigrate { range, scanned, taken } => {
+                f.write_str("mm_compaction_isolate_migratepages: ")?;
+                if let Some(range) = range {
+                    write!(f, "range=({} ~ {}) ", range.start, range.end)?;
+                }
+                write!(f, "nr_scanned={scanned} nr_taken={taken}")
             }
             Self::IsolateFree { scanned, taken } => {
                 write!(f, "mm_compaction_isolate_freepages: nr_scanned={scanned} nr_taken={taken}")

@@ -4,7 +4,7 @@
 //! of flags has four or five characters or is missing; frame numbers are hexadecimal or, from old kernels, decimal.
 //! Fields are found by name, so that those that some kernels add do not matter.
 
-use pageblock_frame::{MAX_PFN, Order, PAGEBLOCK_ORDER, Pfn};
+use pageblock_frame::{MAX_PFN, Order, PAGEBLOCK_ORDER, Pfn, PfnRange};
 
 use super::text::{Words, decimal, number};
 use super::{Allocation, Compaction, Event, Extfrag, ListMove, Record, parse_gfp};
@@ -177,6 +177,7 @@ fn extfrag(text: &[u8]) -> Result<Extfrag, ParseError> {
         pageblock_order: fields.pageblock_order.map_or(Ok(PAGEBLOCK_ORDER), order)?,
         wanted: migrate_type(fields.need(fields.alloc_type, "`alloc_migratetype=`")?)?,
         from: migrate_type(fields.need(fields.fallback_type, "`fallback_migratetype=`")?)?,
+        change_ownership: fields.change_ownership == Some(b"1"),
     })
 }
 
@@ -198,7 +199,7 @@ fn compaction(name: &[u8], text: &[u8]) -> Result<Compaction, ParseError> {
         }
         b"isolate_migratepages" => {
             let (scanned, taken) = counted("nr_scanned=", "nr_taken=")?;
-            Compaction::IsolateMigrate { scanned, taken }
+            Compaction::IsolateMigrate { range: range(text)?, scanned, taken }
         }
         b"isolate_freepages" | b"fast_isolate_freepages" => {
             let (scanned, taken) = counted("nr_scanned=", "nr_taken=")?;
@@ -206,6 +207,18 @@ fn compaction(name: &[u8], text: &[u8]) -> Result<Compaction, ParseError> {
         }
         _ => Compaction::Decision,
     })
+}
+
+/// `range=(0x1000 ~ 0x1200)`, which old kernels do not print.
+fn range(text: &[u8]) -> Result<Option<PfnRange>, ParseError> {
+    const EXPECTED: &str = "`range=(first ~ end)`";
+    let Some(text) = text.strip_prefix(b"range=(") else { return Ok(None) };
+    let malformed = || ParseError::syntax(EXPECTED, text);
+    let mut words = Words::new(text.split(|&byte| byte == b')').next().unwrap_or_default());
+    let bound = |word: Option<&[u8]>| word.and_then(number).filter(|&pfn| pfn <= MAX_PFN).ok_or_else(malformed);
+    let start = bound(words.next())?;
+    words.literal("~")?;
+    Ok(Some(PfnRange::new(Pfn::new(start), Pfn::new(bound(words.next())?))))
 }
 
 /// The number of the field that starts with `key`.
@@ -228,6 +241,7 @@ struct Fields<'a> {
     pageblock_order: Option<&'a [u8]>,
     alloc_type: Option<&'a [u8]>,
     fallback_type: Option<&'a [u8]>,
+    change_ownership: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
@@ -250,6 +264,7 @@ impl<'a> Fields<'a> {
                 b"pageblock_order" => fields.pageblock_order = value,
                 b"alloc_migratetype" => fields.alloc_type = value,
                 b"fallback_migratetype" => fields.fallback_type = value,
+                b"change_ownership" => fields.change_ownership = value,
                 _ => {}
             }
         }

@@ -112,18 +112,17 @@ fn any_event() -> impl Strategy<Value = Event> {
         pfn().prop_map(|pfn| Event::FreeBatched { pfn }),
         moved().prop_map(Event::ZoneLocked),
         moved().prop_map(Event::PcpuDrain),
-        (pfn(), order(), order(), order(), kind(), kind()).prop_map(
-            |(pfn, alloc_order, fallback_order, pageblock_order, wanted, from)| Event::Extfrag(Extfrag {
-                pfn,
-                alloc_order,
-                fallback_order,
-                pageblock_order,
-                wanted,
-                from
-            })
+        (pfn(), order(), order(), order(), kind(), kind(), any::<bool>()).prop_map(
+            |(pfn, alloc_order, fallback_order, pageblock_order, wanted, from, change_ownership)| Event::Extfrag(
+                Extfrag { pfn, alloc_order, fallback_order, pageblock_order, wanted, from, change_ownership }
+            )
         ),
         (any::<u64>(), any::<u64>())
             .prop_map(|(migrated, failed)| Event::Compaction(Compaction::Migrate { migrated, failed })),
+        (proptest::option::of((pfn(), pfn())), any::<u64>(), any::<u64>()).prop_map(|(range, scanned, taken)| {
+            let range = range.map(|(start, end)| PfnRange::new(start, end));
+            Event::Compaction(Compaction::IsolateMigrate { range, scanned, taken })
+        }),
         Just(Event::Compaction(Compaction::Begin)),
         Just(Event::Other),
     ]

@@ -1,0 +1,329 @@
+//! The loop: read a batch, plan it, execute it between two readings of the clock, look at both machines.
+
+use std::time::{Duration, Instant};
+
+use pageblock_frame::trace::{Event as OurEvent, Fallback};
+use pageblock_frame::{Gfp, MigrateType, Order, Pfn, PfnRange};
+use pageblock_testkit::host::record;
+
+use super::counters::Moves;
+use super::figures;
+use super::layout::{ZoneLayout, zones};
+use super::machine::{Machine, Storage};
+use super::outcome::{HeatMap, Live, OrderRow, Outcome, Sample, Side};
+use super::plan::{Block, NONE, Op, Planner};
+use super::start::Start;
+use super::undo::{Held, Initial, accounted, live};
+use crate::InputError;
+use crate::state::Recording;
+use crate::trace::TraceReader;
+
+/// Records in a batch.
+const BATCH: usize = 8192;
+/// Most samples that are kept.
+const SAMPLES: usize = 512;
+
+/// Is told the bytes read and the bytes of the file after each batch.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// What the execution of operations found.
+#[derive(Debug, Default)]
+struct Tally {
+    time: Duration,
+    operations: u64,
+    refused: [u64; Order::COUNT],
+    refused_for_memory: u64,
+    moves_refused: u64,
+    rejected: u64,
+    first_rejection: Option<String>,
+    fallbacks: u64,
+    fallbacks_below: u64,
+    most_frames: u64,
+}
+
+/// Everything during one replay.
+struct Run<'m> {
+    layout: Vec<ZoneLayout>,
+    planner: Planner,
+    machine: Machine<'m>,
+    held: Held,
+    tally: Tally,
+    samples: Vec<Sample>,
+    /// Batches between two samples.
+    stride: usize,
+}
+
+/// Replays a trace on zones like those of the recorded machine.
+///
+/// # Errors
+/// The first fault of the trace, if the reader is strict; a state that contradicts itself.
+pub(crate) fn replay(
+    reader: &mut TraceReader,
+    recording: &Recording,
+    progress: Progress<'_>,
+) -> Result<Outcome, InputError> {
+    let layout = zones(&recording.before)?;
+    let mut storage = Storage::new(&layout);
+    let metadata = storage.bytes();
+    let start = Start::new(&recording.before, &layout);
+    let mut machine = Machine::new(&layout, &mut storage)?;
+    start.build(&layout, &mut machine)?;
+    let (origin, unmatched) = (start.origin, start.unmatched);
+    let planner = Planner::new(start.linux, &layout, origin);
+    let initial = Initial::new(&planner, &machine);
+    let mut first = figures::ours(&machine, &layout);
+    first.source = "both at the start";
+    let mut maps = vec![figures::our_map(&machine, "Start")];
+    machine.calls = 0;
+    let held = Held::new(&planner);
+    let mut run = Run { layout, planner, machine, held, tally: Tally::default(), samples: Vec::new(), stride: 1 };
+    run.events(reader, progress)?;
+    maps.push(figures::linux_map(&run.planner.linux, &run.layout, "Linux at the end"));
+    maps.push(figures::our_map(&run.machine, "Ours at the end"));
+
+    let mut outcome = run.outcome(recording, reader, metadata);
+    outcome.start_recorded = figures::linux_recorded(&recording.before, &run.layout);
+    outcome.unmatched = unmatched;
+    compare_start(&first, &outcome.start_recorded.clone(), &mut outcome.unmatched);
+    outcome.start = first;
+    outcome.start_from = origin;
+    outcome.maps = maps;
+    run.prove(&initial, &mut outcome);
+    Ok(outcome)
+}
+
+impl Run<'_> {
+    fn events(&mut self, reader: &mut TraceReader, progress: Progress<'_>) -> Result<(), InputError> {
+        let mut batch = 0;
+        loop {
+            let before = self.planner.events.total;
+            for _ in 0..BATCH {
+                let Some(record) = reader.next_record()? else { break };
+                self.planner.record(&record);
+            }
+            self.planner.end_batch();
+            self.execute();
+            let (bytes, size) = reader.progress();
+            progress(bytes, size);
+            let ended = self.planner.events.total < before + BATCH as u64;
+            if batch % self.stride == 0 || ended {
+                self.sample();
+            }
+            batch += 1;
+            if ended {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Executes what was planned.
+    fn execute(&mut self) {
+        for op in &self.planner.ops {
+            if let &Op::FreeStart { pfn, frames } = op {
+                for frame in pfn..pfn + frames {
+                    self.held.release(u64::from(frame));
+                }
+            }
+        }
+        let (machine, tally) = (&mut self.machine, &mut self.tally);
+        let (ops, blocks) = (&self.planner.ops, &mut self.planner.blocks);
+        tally.operations += ops.len() as u64;
+        let ((), events) = record(|| {
+            let started = Instant::now();
+            for op in ops {
+                step(machine, *op, blocks, tally);
+            }
+            tally.time += started.elapsed();
+        });
+        for event in events {
+            if let OurEvent::Fallback(fallback) = event {
+                tally.fallbacks += 1;
+                tally.fallbacks_below += u64::from(Fallback::is_fragmenting(&fallback));
+            }
+        }
+        self.planner.executed();
+    }
+
+    fn sample(&mut self) {
+        let (first, last) = self.planner.period.unwrap_or_default();
+        let held: u64 = self.planner.live().map(|block| u64::from(block.left)).sum();
+        self.tally.most_frames = self.tally.most_frames.max(held);
+        self.samples.push(Sample {
+            micros: last - first,
+            free_pageblocks: [self.planner.linux.free_pageblocks(), self.machine.free_pageblocks()],
+            fallbacks: [self.planner.fallbacks.0, self.tally.fallbacks],
+        });
+        if self.samples.len() > SAMPLES {
+            let mut keep = false;
+            self.samples.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.stride *= 2;
+        }
+    }
+
+    fn outcome(&self, recording: &Recording, reader: &TraceReader, metadata: u64) -> Outcome {
+        let (planner, tally, layout) = (&self.planner, &self.tally, &self.layout);
+        let mut ours = figures::ours(&self.machine, layout);
+        (ours.fallbacks, ours.fallbacks_below_pageblock) = (tally.fallbacks, tally.fallbacks_below);
+        let mut by_events = figures::linux_by_events(&planner.linux, layout);
+        (by_events.fallbacks, by_events.fallbacks_below_pageblock) = planner.fallbacks;
+        let mut notes = Vec::new();
+        let linux = linux_side(recording, reader, &by_events, (planner.events.total, &mut notes), layout);
+        let present: u64 = layout.iter().map(ZoneLayout::present).sum();
+        let seconds = tally.time.as_secs_f64();
+        let operations = tally.operations.max(1) as f64;
+        let (begin, end) = planner.period.unwrap_or_default();
+        notes.extend(tally.first_rejection.iter().map(|why| format!("first free that our zones refused: {why}")));
+        Outcome {
+            trace: String::new(),
+            events: planner.events.total,
+            refused: tally.refused.iter().sum(),
+            refused_for_memory: tally.refused_for_memory,
+            conserved: false,
+            conservation_faults: Vec::new(),
+            metadata_bytes_per_frame: metadata as f64 / present as f64,
+            ns_per_operation: tally.time.as_nanos() as f64 / operations,
+            calls_per_operation: self.machine.calls as f64 / operations,
+            operations: tally.operations,
+            operations_per_second: tally.operations as f64 / seconds.max(1e-9),
+            events_per_second: planner.events.total as f64 / seconds.max(1e-9),
+            recorded_seconds: (end - begin) as f64 / 1e6,
+            linux,
+            ours,
+            linux_by_events: by_events,
+            start: Side::default(),
+            start_recorded: Side::default(),
+            event_counts: planner.events.clone(),
+            by_order: self.by_order(),
+            live: Live::default(),
+            disagreements: planner.disagreements.clone(),
+            moves: Moves { refused: tally.moves_refused, ..planner.moves.clone() },
+            rejected_frees: tally.rejected,
+            start_from: super::plan::Origin::Recorded,
+            unmatched: Vec::new(),
+            notes,
+            skipped: reader.skipped().clone(),
+            samples: self.samples.clone(),
+            maps: Vec::<HeatMap>::new(),
+            buddyinfo: self.machine.zones().iter().map(|zone| zone.buddyinfo().to_string()).collect(),
+            pagetypeinfo: figures::pagetypeinfo(&self.machine),
+        }
+    }
+
+    fn by_order(&self) -> Vec<OrderRow> {
+        let counts = &self.planner.orders;
+        let row = |order: Order| {
+            let at = order.index();
+            OrderRow {
+                order: order.as_u8(),
+                unmovable: counts.alloc[at][MigrateType::Unmovable.index()],
+                movable: counts.alloc[at][MigrateType::Movable.index()],
+                reclaimable: counts.alloc[at][MigrateType::Reclaimable.index()],
+                failed: counts.failed[at],
+                freed: counts.free[at],
+                refused: self.tally.refused[at],
+            }
+        };
+        let used = |order: &Order| {
+            counts.free[order.index()] + counts.failed[order.index()] > 0
+                || counts.alloc[order.index()].iter().any(|&n| n > 0)
+        };
+        Order::LIMIT.up_to().filter(used).map(row).collect()
+    }
+
+    /// Accounts for every frame and undoes everything.
+    fn prove(&mut self, initial: &Initial, outcome: &mut Outcome) {
+        outcome.live = live(&self.planner, &self.held, self.tally.most_frames);
+        let faults = &mut outcome.conservation_faults;
+        faults.extend(accounted(&self.planner, &self.machine, &self.held).err());
+        faults.extend(initial.restore(&self.planner, &mut self.machine, &self.held).err());
+        outcome.conserved = faults.is_empty() && self.tally.rejected == 0;
+    }
+}
+
+/// One operation. A refused request leaves its block without frames, and the frees of that block do nothing.
+#[inline]
+fn step(machine: &mut Machine<'_>, op: Op, blocks: &mut [Block], tally: &mut Tally) {
+    let freed = match op {
+        Op::Alloc { block, order, gfp, node } => {
+            match machine.alloc(order, gfp, node) {
+                Some(pfn) => blocks[block as usize].ours = pfn.as_u64() as u32,
+                None => {
+                    blocks[block as usize].ours = NONE;
+                    tally.refused[order.index()] += 1;
+                    tally.refused_for_memory += u64::from(!machine.has_frames(order, gfp));
+                }
+            }
+            Ok(())
+        }
+        Op::Move { block, order, node } => {
+            let place = machine.alloc(order, Gfp::HIGHUSER_MOVABLE, node);
+            blocks[block as usize].ours = place.map_or(NONE, |pfn| pfn.as_u64() as u32);
+            tally.moves_refused += u64::from(place.is_none());
+            Ok(())
+        }
+        Op::Free { block, order } => match blocks[block as usize].ours {
+            NONE => Ok(()),
+            ours => machine.free(Pfn::new(u64::from(ours)), order),
+        },
+        Op::FreePart { block, offset, frames } => match blocks[block as usize].ours {
+            NONE => Ok(()),
+            ours => machine.free_range(PfnRange::from_len(Pfn::new(u64::from(ours + offset)), u64::from(frames))),
+        },
+        Op::FreeStart { pfn, frames: 1 } => machine.free(Pfn::new(u64::from(pfn)), Order::ZERO),
+        Op::FreeStart { pfn, frames } => {
+            machine.free_range(PfnRange::from_len(Pfn::new(u64::from(pfn)), u64::from(frames)))
+        }
+    };
+    if let Err(error) = freed {
+        tally.rejected += 1;
+        tally.first_rejection.get_or_insert_with(|| format!("{op:?}: {error}"));
+    }
+}
+
+/// Linux's figures at the end: its own files where they are of the same moment, otherwise what the events say.
+fn linux_side(
+    recording: &Recording,
+    reader: &TraceReader,
+    by_events: &Side,
+    (events, notes): (u64, &mut Vec<String>),
+    layout: &[ZoneLayout],
+) -> Side {
+    let cut = reader.announced().filter(|&announced| announced != events);
+    if let Some(announced) = cut {
+        notes.push(format!("the recording has {announced} events, this file {events} of them: Linux's end state is derived from the events"));
+    }
+    match &recording.after {
+        Some(after) if cut.is_none() && !reader.skipped().truncated => Side {
+            fallbacks: by_events.fallbacks,
+            fallbacks_below_pageblock: by_events.fallbacks_below_pageblock,
+            mixed_pageblocks: by_events.mixed_pageblocks,
+            ..figures::linux_recorded(after, layout)
+        },
+        _ => by_events.clone(),
+    }
+}
+
+/// Says what of the recorded start ours does not have.
+fn compare_start(ours: &Side, recorded: &Side, unmatched: &mut Vec<String>) {
+    for (zone, linux) in ours.zones.iter().zip(&recorded.zones) {
+        let off: u64 = zone.free_blocks.iter().zip(&linux.free_blocks).map(|(a, b)| a.abs_diff(*b)).sum();
+        if off > 0 {
+            unmatched.push(format!("zone {}: {off} free blocks by order differ from buddyinfo", zone.zone));
+        }
+        for row in &linux.free_blocks_by_type {
+            let frames = |blocks: &[u64]| blocks.iter().enumerate().map(|(order, n)| n << order).sum::<u64>();
+            let found = zone.free_blocks_by_type.iter().find(|found| found.kind == row.kind);
+            let (have, blocks) = found.map_or((0, 0), |found| (frames(&found.free_blocks), found.pageblocks));
+            let want = frames(&row.free_blocks);
+            if have != want || blocks != row.pageblocks {
+                unmatched.push(format!(
+                    "zone {}, {}: {blocks} pageblocks with {have} free frames, recorded {} with {want}",
+                    zone.zone, row.kind, row.pageblocks
+                ));
+            }
+        }
+    }
+}

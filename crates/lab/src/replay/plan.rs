@@ -1,0 +1,345 @@
+//! From records to operations: which block of ours stands for which of Linux's.
+
+use std::collections::VecDeque;
+
+use pageblock_frame::{Gfp, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange};
+
+use super::counters::{Disagreements, EventCounts, Moves, OrderCounts};
+use super::layout::ZoneLayout;
+use super::linux::{ABSENT, FIRST, FREE, Linux, Owner, START, kind_of};
+use crate::trace::{Allocation, Compaction, Event, Extfrag, Record};
+
+/// No frame of ours: the request was refused, or not executed yet.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One call of our allocator. Blocks are named by their number, because a block may be freed in the same batch in which it is
+/// allocated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    /// Serve a request.
+    Alloc { block: u32, order: Order, gfp: Gfp, node: NodeId },
+    /// Find a new place for a page that compaction moves.
+    Move { block: u32, order: Order, node: NodeId },
+    /// Free a whole block.
+    Free { block: u32, order: Order },
+    /// Free some frames of a block.
+    FreePart { block: u32, offset: u32, frames: u32 },
+    /// Free frames that were held before the trace: they are the same in both machines.
+    FreeStart { pfn: u32, frames: u32 },
+}
+
+/// A block that the trace allocated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// First frame in Linux; [`NONE`] where compaction chose it.
+    pub(crate) linux: u32,
+    /// First frame in our machine, or [`NONE`].
+    pub(crate) ours: u32,
+    /// Frames not freed yet.
+    pub(crate) left: u32,
+    /// Size.
+    pub(crate) order: Order,
+    /// Migrate type of the request.
+    pub(crate) migrate_type: MigrateType,
+}
+
+/// Whether the map of frames is what was recorded, or made up from free-block counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Origin {
+    /// From `kpageflags`.
+    Recorded,
+    /// Made up; frames of the trace say nothing about those that our machine held at the start, except by their number.
+    Synthetic,
+}
+
+/// Follows the trace and says what to do.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    /// The recorded machine.
+    pub(crate) linux: Linux,
+    /// Blocks of the trace, by number.
+    pub(crate) blocks: Vec<Block>,
+    /// Operations that were planned and not yet executed.
+    pub(crate) ops: Vec<Op>,
+    /// Lines by kind.
+    pub(crate) events: EventCounts,
+    /// Allocations and frees by order.
+    pub(crate) orders: OrderCounts,
+    /// Where map and events do not agree.
+    pub(crate) disagreements: Disagreements,
+    /// Linux's fallbacks, and those within a pageblock.
+    pub(crate) fallbacks: (u64, u64),
+    /// Time of the first and of the last record, in microseconds.
+    pub(crate) period: Option<(u64, u64)>,
+    /// What compaction did.
+    pub(crate) moves: Moves,
+    origin: Origin,
+    compactors: Vec<Compactor>,
+    /// Blocks whose place in Linux is not known, by order, the one that moved first in front.
+    moved: [VecDeque<u32>; Order::COUNT],
+    nodes: Vec<(PfnRange, NodeId)>,
+    unused: Vec<u32>,
+    /// Numbers that may be used again once the batch has been executed.
+    retired: Vec<u32>,
+}
+
+impl Planner {
+    /// Starts from this state of the recorded machine.
+    pub(crate) fn new(linux: Linux, layout: &[ZoneLayout], origin: Origin) -> Self {
+        Self {
+            linux,
+            blocks: Vec::new(),
+            ops: Vec::new(),
+            events: EventCounts::default(),
+            orders: OrderCounts::default(),
+            disagreements: Disagreements::default(),
+            fallbacks: (0, 0),
+            period: None,
+            moves: Moves::default(),
+            origin,
+            compactors: Vec::new(),
+            moved: Default::default(),
+            nodes: layout.iter().map(|zone| (zone.config.span, zone.config.node)).collect(),
+            unused: Vec::new(),
+            retired: Vec::new(),
+        }
+    }
+
+    /// Takes note of one record.
+    #[inline]
+    pub(crate) fn record(&mut self, record: &Record) {
+        self.events.count(&record.event);
+        let period = self.period.get_or_insert((record.micros, record.micros));
+        period.1 = period.1.max(record.micros);
+        match &record.event {
+            Event::Alloc(alloc) => self.alloc(alloc),
+            Event::Free { pfn, order } => self.free(*pfn, *order, record.pid),
+            Event::Compaction(event) => self.compaction(*event, record.pid),
+            Event::Extfrag(event) => self.extfrag(event),
+            // A batched free repeats a free; the moves between lists change no owner.
+            _ => {}
+        }
+    }
+
+    /// Ends a batch: frees of pages that are on the move come after the search for their new places.
+    pub(crate) fn end_batch(&mut self) {
+        for compactor in &mut self.compactors {
+            self.ops.append(&mut compactor.leaving);
+        }
+    }
+
+    /// Forgets the operations, which have been executed.
+    pub(crate) fn executed(&mut self) {
+        self.ops.clear();
+        self.unused.append(&mut self.retired);
+    }
+
+    fn extfrag(&mut self, event: &Extfrag) {
+        self.fallbacks.0 += 1;
+        self.fallbacks.1 += u64::from(event.is_fragmenting());
+        let Some(kind) = MigrateType::from_index(event.wanted).filter(|_| event.change_ownership) else { return };
+        let first = event.pfn.as_u64() / PAGEBLOCK_FRAMES;
+        for block in first..first + (event.fallback_order.frames() / PAGEBLOCK_FRAMES).max(1) {
+            self.linux.set_block_type(block, kind);
+        }
+    }
+
+    #[inline]
+    fn alloc(&mut self, alloc: &Allocation) {
+        let migrate_type = alloc.gfp.migrate_type();
+        let Some(pfn) = alloc.pfn else {
+            self.orders.failed[alloc.order.index()] += 1;
+            return;
+        };
+        self.orders.alloc[alloc.order.index()][migrate_type.index()] += 1;
+        let frames = pfn.as_u64()..pfn.as_u64() + alloc.order.frames();
+        if frames.clone().any(|frame| self.linux.owner(frame) == ABSENT) {
+            self.disagreements.outside += alloc.order.frames();
+            return;
+        }
+        for frame in frames.clone() {
+            self.reclaim(frame);
+        }
+        let block = self.new_block(Block {
+            linux: pfn.as_u64() as u32,
+            ours: NONE,
+            left: alloc.order.frames() as u32,
+            order: alloc.order,
+            migrate_type,
+        });
+        for frame in frames {
+            self.linux.set(frame, FIRST + block, kind_of(migrate_type));
+        }
+        let node = self.node_of(pfn);
+        self.ops.push(Op::Alloc { block, order: alloc.order, gfp: alloc.gfp, node });
+    }
+
+    /// Linux gives out a frame: whoever had it by the map or the events does not have it any more.
+    #[inline]
+    fn reclaim(&mut self, frame: u64) {
+        match self.linux.owner(frame) {
+            FREE | ABSENT => {}
+            START => {
+                if self.linux.was_plain(frame) {
+                    self.disagreements.listed_at_start += 1;
+                } else {
+                    self.disagreements.allocated_while_held += 1;
+                }
+                if self.origin == Origin::Recorded {
+                    self.ops.push(Op::FreeStart { pfn: frame as u32, frames: 1 });
+                }
+            }
+            owner => {
+                self.disagreements.allocated_while_held += 1;
+                let op = self.give_back(owner - FIRST, frame, 1);
+                self.ops.push(op);
+            }
+        }
+    }
+
+    #[inline]
+    fn free(&mut self, pfn: Pfn, order: Order, pid: u32) {
+        self.orders.free[order.index()] += 1;
+        let compactor = self.compactors.iter().position(|compactor| compactor.pid == pid);
+        let (mut at, end) = (pfn.as_u64(), pfn.as_u64() + order.frames());
+        if self.linux.owner(at) == FREE && (at..end).all(|frame| self.linux.owner(frame) == FREE) {
+            return self.free_unknown(order, compactor);
+        }
+        let leaving = compactor.filter(|&index| self.compactors[index].is_moving(pfn));
+        if leaving.is_some() {
+            self.move_page(pfn, order);
+        }
+        let mut parts = 0;
+        while at < end {
+            let owner = self.linux.owner(at);
+            let run = (at + 1..end).find(|&frame| self.linux.owner(frame) != owner).unwrap_or(end) - at;
+            if let Some(op) = self.free_run(at, run, owner) {
+                match leaving {
+                    Some(index) => self.compactors[index].leaving.push(op),
+                    None => self.ops.push(op),
+                }
+            }
+            at += run;
+            parts += 1;
+        }
+        self.disagreements.frees_in_pieces += u64::from(parts > 1);
+    }
+
+    /// A block is freed that is free by the map and the events: compaction gives it back unused, or moved a page to it.
+    #[cold]
+    fn free_unknown(&mut self, order: Order, compactor: Option<usize>) {
+        if compactor.is_some() {
+            self.moves.given_back += order.frames();
+        } else if let Some(block) = self.moved[order.index()].pop_front() {
+            self.moves.freed_after += order.frames();
+            self.blocks[block as usize].left = 0;
+            self.ops.push(Op::Free { block, order });
+            self.retired.push(block);
+        } else {
+            self.disagreements.freed_while_free += order.frames();
+        }
+    }
+
+    /// Compaction frees the old place of a page: our machine finds it a new one.
+    fn move_page(&mut self, pfn: Pfn, order: Order) {
+        let migrate_type = MigrateType::Movable;
+        let block = Block { linux: NONE, ours: NONE, left: order.frames() as u32, order, migrate_type };
+        let block = self.new_block(block);
+        self.moved[order.index()].push_back(block);
+        self.moves.moved += order.frames();
+        let node = self.node_of(pfn);
+        self.ops.push(Op::Move { block, order, node });
+    }
+
+    fn compaction(&mut self, event: Compaction, pid: u32) {
+        let index = self.compactors.iter().position(|compactor| compactor.pid == pid);
+        match (event, index) {
+            (Compaction::Begin, None) => self.compactors.push(Compactor { pid, range: None, leaving: Vec::new() }),
+            (Compaction::IsolateMigrate { range, .. }, Some(index)) => self.compactors[index].range = range,
+            (Compaction::Migrate { .. }, Some(index)) => {
+                self.compactors[index].range = None;
+                self.ops.append(&mut self.compactors[index].leaving);
+            }
+            (Compaction::End, Some(index)) => {
+                let mut compactor = self.compactors.swap_remove(index);
+                self.ops.append(&mut compactor.leaving);
+            }
+            _ => {}
+        }
+    }
+
+    /// Frees neighbouring frames that have one owner.
+    #[inline]
+    fn free_run(&mut self, first: u64, frames: u64, owner: Owner) -> Option<Op> {
+        let op = match owner {
+            FREE => {
+                self.disagreements.freed_while_free += frames;
+                return None;
+            }
+            ABSENT => {
+                self.disagreements.outside += frames;
+                return None;
+            }
+            START => Op::FreeStart { pfn: first as u32, frames: frames as u32 },
+            _ => self.give_back(owner - FIRST, first, frames),
+        };
+        for frame in first..first + frames {
+            self.linux.set(frame, FREE, 0);
+        }
+        Some(op)
+    }
+
+    /// Plans the free of frames of a block of the trace.
+    #[inline]
+    fn give_back(&mut self, number: u32, first: u64, frames: u64) -> Op {
+        let block = &mut self.blocks[number as usize];
+        let (order, whole) = (block.order, frames == block.order.frames());
+        block.left -= frames as u32;
+        let offset = (first as u32).wrapping_sub(block.linux);
+        if block.left == 0 {
+            self.retired.push(number);
+        }
+        if whole {
+            Op::Free { block: number, order }
+        } else {
+            Op::FreePart { block: number, offset, frames: frames as u32 }
+        }
+    }
+
+    #[inline]
+    fn new_block(&mut self, block: Block) -> u32 {
+        if let Some(number) = self.unused.pop() {
+            self.blocks[number as usize] = block;
+            return number;
+        }
+        self.blocks.push(block);
+        self.blocks.len() as u32 - 1
+    }
+
+    #[inline]
+    fn node_of(&self, pfn: Pfn) -> NodeId {
+        self.nodes.iter().rev().find(|(span, _)| span.contains(pfn)).map_or(NodeId::default(), |&(_, node)| node)
+    }
+
+    /// Blocks of the trace that are held.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|block| block.left > 0)
+    }
+}
+
+/// A task that is compacting a zone.
+#[derive(Debug)]
+struct Compactor {
+    pid: u32,
+    /// Where the pages lie that it took aside and is moving.
+    range: Option<PfnRange>,
+    /// Frees of their old places.
+    leaving: Vec<Op>,
+}
+
+impl Compactor {
+    fn is_moving(&self, pfn: Pfn) -> bool {
+        self.range.is_some_and(|range| range.contains(pfn))
+    }
+}
