@@ -27,7 +27,6 @@ pub(crate) struct Linux {
     free_in_block: Vec<u16>,
     /// Type of each pageblock: as assigned at the start, and changed by fallbacks since.
     block_types: Vec<MigrateType>,
-    free: u64,
     free_blocks: u64,
 }
 
@@ -40,7 +39,6 @@ impl Linux {
             kinds: vec![0; frames],
             free_in_block: vec![0; frames.div_ceil(PAGEBLOCK_FRAMES as usize)],
             block_types: vec![MigrateType::Movable; frames.div_ceil(PAGEBLOCK_FRAMES as usize)],
-            free: 0,
             free_blocks: 0,
         }
     }
@@ -73,10 +71,8 @@ impl Linux {
         if before == FREE && owner != FREE {
             self.free_blocks -= u64::from(u64::from(*in_block) == PAGEBLOCK_FRAMES);
             *in_block -= 1;
-            self.free -= 1;
         } else if before != FREE && owner == FREE {
             *in_block += 1;
-            self.free += 1;
             self.free_blocks += u64::from(u64::from(*in_block) == PAGEBLOCK_FRAMES);
         }
     }
@@ -96,11 +92,6 @@ impl Linux {
     /// Number of frames, from 0.
     pub(crate) fn frames(&self) -> u64 {
         self.owners.len() as u64
-    }
-
-    /// Free frames, those on per-CPU lists included once the trace has seen them freed.
-    pub(crate) const fn free_frames(&self) -> u64 {
-        self.free
     }
 
     /// Pageblocks with every frame free.

@@ -74,11 +74,6 @@ impl<'m> Machine<'m> {
         self.zones.iter().rev().find(|zone| zone.span().contains(pfn))
     }
 
-    /// The node of the zone that spans the frame.
-    pub(crate) fn node_of(&self, pfn: Pfn) -> NodeId {
-        self.zone_of(pfn).map_or(NodeId::default(), Zone::node)
-    }
-
     /// Free frames of all zones.
     pub(crate) fn free_frames(&self) -> u64 {
         self.zones.iter().map(Zone::free_frames).sum()
@@ -104,13 +99,10 @@ impl<'m> Machine<'m> {
     pub(crate) fn alloc(&mut self, order: Order, gfp: Gfp, node: NodeId) -> Option<Pfn> {
         let limit = gfp.zone_limit().unwrap_or_default();
         let fast = gfp.fast_alloc_flags();
-        if limit >= ZoneKind::Normal && self.avoids.get(node.index()).is_some_and(|&avoids| avoids) {
-            if let Some(pfn) = self.walk(order, gfp, (node, limit), fast | AllocFlags::NOFRAGMENT) {
-                return Some(pfn);
-            }
-        }
-        let found = self.walk(order, gfp, (node, limit), fast);
-        found.or_else(|| self.slow(order, gfp, (node, limit)))
+        let avoids = limit >= ZoneKind::Normal && self.avoids.get(node.index()).is_some_and(|&avoids| avoids);
+        let place = (node, limit);
+        let pure = if avoids { self.walk(order, gfp, place, fast | AllocFlags::NOFRAGMENT) } else { None };
+        pure.or_else(|| self.walk(order, gfp, place, fast)).or_else(|| self.slow(order, gfp, place))
     }
 
     #[cold]

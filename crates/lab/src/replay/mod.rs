@@ -23,5 +23,5 @@ mod synthetic;
 mod types;
 mod undo;
 
-pub(crate) use engine::{Progress, replay};
+pub(crate) use engine::replay;
 pub(crate) use outcome::{BlockState, HeatMap, Outcome, Sample, Side};

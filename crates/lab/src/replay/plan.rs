@@ -39,8 +39,6 @@ pub(crate) struct Block {
     pub(crate) left: u32,
     /// Size.
     pub(crate) order: Order,
-    /// Migrate type of the request.
-    pub(crate) migrate_type: MigrateType,
 }
 
 /// Whether the map of frames is what was recorded, or made up from free-block counts.
@@ -166,7 +164,6 @@ impl Planner {
             ours: NONE,
             left: alloc.order.frames() as u32,
             order: alloc.order,
-            migrate_type,
         });
         for frame in frames {
             self.linux.set(frame, FIRST + block, kind_of(migrate_type));
@@ -243,9 +240,7 @@ impl Planner {
 
     /// Compaction frees the old place of a page: our machine finds it a new one.
     fn move_page(&mut self, pfn: Pfn, order: Order) {
-        let migrate_type = MigrateType::Movable;
-        let block = Block { linux: NONE, ours: NONE, left: order.frames() as u32, order, migrate_type };
-        let block = self.new_block(block);
+        let block = self.new_block(Block { linux: NONE, ours: NONE, left: order.frames() as u32, order });
         self.moved[order.index()].push_back(block);
         self.moves.moved += order.frames();
         let node = self.node_of(pfn);

@@ -128,7 +128,7 @@ fn lay_whole(linux: &mut Linux, whole: &mut VecDeque<u64>, free: &[u64; Order::C
 fn last_run(whole: &VecDeque<u64>, run: u64) -> Option<usize> {
     (0..=whole.len().checked_sub(run as usize)?)
         .rev()
-        .find(|&at| whole[at] % run == 0 && whole[at + run as usize - 1] == whole[at] + run - 1)
+        .find(|&at| whole[at].is_multiple_of(run) && whole[at + run as usize - 1] == whole[at] + run - 1)
 }
 
 /// Lays the blocks below the pageblock order; returns the frames that found no place.

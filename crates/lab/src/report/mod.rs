@@ -1,7 +1,15 @@
 //! What a replay found, for people and for programs.
 
-use anyhow::Context;
+mod html;
+mod plots;
+mod tables;
+
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+pub(crate) use tables::tables;
 
 use crate::replay::Outcome;
 
@@ -12,9 +20,19 @@ pub(crate) fn json(outcome: &Outcome) -> anyhow::Result<String> {
     Ok(text)
 }
 
-pub(crate) fn tables(outcome: &Outcome) -> String {
-    format!("{outcome:#?}")
-}
-pub(crate) fn write(_outcome: &Outcome, directory: &Path) -> anyhow::Result<PathBuf> {
-    Ok(directory.into())
+/// Writes the report into a directory, which is made if it is not there; returns the page's path.
+pub(crate) fn write(outcome: &Outcome, directory: &Path) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    let save = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display())).map(|()| path)
+    };
+    let plots = plots::all(outcome)?;
+    for plot in &plots {
+        save(&format!("{}.svg", plot.name), &plot.svg)?;
+    }
+    save("result.json", &json(outcome)?)?;
+    save("buddyinfo", &outcome.buddyinfo)?;
+    save("pagetypeinfo", &outcome.pagetypeinfo)?;
+    save("index.html", &html::page(outcome, &plots))
 }

@@ -42,10 +42,20 @@ impl Iomem {
     fn of(regions: &[Region]) -> Self {
         let usable = regions.iter().filter(|region| region.kind == RegionKind::Usable);
         let frames = |region: &Region| {
-            PfnRange::new(PhysAddr::new(region.start.as_u64()).pfn_ceil(), PhysAddr::new(region.end.as_u64()).pfn_floor())
+            PfnRange::new(
+                PhysAddr::new(region.start.as_u64()).pfn_ceil(),
+                PhysAddr::new(region.end.as_u64()).pfn_floor(),
+            )
         };
         let mut ram: Vec<_> = usable.map(frames).filter(|range| !range.is_empty()).collect();
         ram.sort_unstable_by_key(|range| range.start);
+        ram.dedup_by(|next, range| {
+            let joins = next.start <= range.end;
+            if joins {
+                range.end = range.end.max(next.end);
+            }
+            joins
+        });
         Self { ram }
     }
 }
