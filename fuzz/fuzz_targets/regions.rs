@@ -1,5 +1,10 @@
-//! Any bytes as a memory map: the normaliser gives exactly the usable frames, or names the region at fault.
+#![cfg_attr(fuzzing, no_main)]
+//! `pageblock_fuzz::regions::run` under libFuzzer, or on stable Rust under this crate's own driver.
 
-#![no_main]
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pageblock_fuzz::regions::run(data));
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pageblock_testkit::regions::check(bytes));
+#[cfg(not(fuzzing))]
+fn main() -> std::process::ExitCode {
+    pageblock_fuzz::drive::main("regions", pageblock_fuzz::regions::run)
+}

@@ -143,7 +143,13 @@ const ALTERNATING: [Piece; 33] = {
 /// byte. The slow and obvious way; meant for maps of a few hundred pieces.
 #[must_use]
 pub fn usable(pieces: &[Piece], frames: u64) -> BitVec {
-    (0..frames).map(|pfn| is_usable(pieces, pfn * PAGE_SIZE, (pfn + 1) * PAGE_SIZE)).collect()
+    (0..frames).map(|pfn| is_usable_frame(pieces, pfn)).collect()
+}
+
+/// One frame of [`usable`]: frame `pfn`, below 2^51.
+#[must_use]
+pub fn is_usable_frame(pieces: &[Piece], pfn: u64) -> bool {
+    is_usable(pieces, pfn * PAGE_SIZE, (pfn + 1) * PAGE_SIZE)
 }
 
 fn is_usable(pieces: &[Piece], start: u64, end: u64) -> bool {

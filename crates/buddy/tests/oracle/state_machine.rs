@@ -1,31 +1,31 @@
 //! A zone beside the oracle: every operation, right and wrong, in every shape of zone, with both compared and the zone's
 //! own checker run after each.
 
-use crate::subject::{SHAPES, Shape, ZoneSubject, assert_restored};
+use crate::subject::{SHAPES, Shape, ZoneSubject, assert_restored, crowd};
 use pageblock_testkit::{Driver, Op, strategy};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::Config;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
-/// Chooses operations. The truth itself is the driver's oracle, because which frames an allocation returns is the
+/// Chooses a shape, how crowded the zone is at the start (in percent), and operations. The truth itself is the driver's oracle, because which frames an allocation returns is the
 /// allocator's free choice.
 struct Sequence;
 
 impl ReferenceStateMachine for Sequence {
-    type State = Shape;
+    type State = (Shape, u64);
     type Transition = Op;
 
-    fn init_state() -> BoxedStrategy<Shape> {
-        select(SHAPES).boxed()
+    fn init_state() -> BoxedStrategy<(Shape, u64)> {
+        (select(SHAPES), select(&[0, 50, 90, 100][..])).boxed()
     }
 
-    fn transitions(_shape: &Shape) -> BoxedStrategy<Op> {
+    fn transitions(_start: &(Shape, u64)) -> BoxedStrategy<Op> {
         strategy::nasty().boxed()
     }
 
-    fn apply(shape: Shape, _op: &Op) -> Shape {
-        shape
+    fn apply(start: (Shape, u64), _op: &Op) -> (Shape, u64) {
+        start
     }
 }
 
@@ -35,28 +35,29 @@ impl StateMachineTest for ZoneMachine {
     type SystemUnderTest = Driver<ZoneSubject>;
     type Reference = Sequence;
 
-    fn init_test(shape: &Shape) -> Driver<ZoneSubject> {
-        let driver = shape.driver();
+    fn init_test((shape, percent): &(Shape, u64)) -> Driver<ZoneSubject> {
+        let mut driver = shape.driver();
+        crowd(&mut driver, *percent);
         driver.verify().unwrap();
         driver
     }
 
-    fn apply(mut driver: Driver<ZoneSubject>, _shape: &Shape, op: Op) -> Driver<ZoneSubject> {
+    fn apply(mut driver: Driver<ZoneSubject>, _start: &(Shape, u64), op: Op) -> Driver<ZoneSubject> {
         driver.apply(&op).unwrap();
         driver
     }
 
-    fn check_invariants(driver: &Driver<ZoneSubject>, _shape: &Shape) {
+    fn check_invariants(driver: &Driver<ZoneSubject>, _start: &(Shape, u64)) {
         driver.verify().unwrap();
     }
 
-    fn teardown(mut driver: Driver<ZoneSubject>, _shape: Shape) {
+    fn teardown(mut driver: Driver<ZoneSubject>, _start: (Shape, u64)) {
         assert_restored(&mut driver);
     }
 }
 
 prop_state_machine! {
-    #![proptest_config(Config { cases: 256, max_shrink_iters: 4000, ..Config::default() })]
+    #![proptest_config(Config { cases: 128, max_shrink_iters: 4000, ..Config::default() })]
 
     #[test]
     fn a_zone_does_what_the_oracle_says(sequential 1..120 => ZoneMachine);

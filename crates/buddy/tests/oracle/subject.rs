@@ -3,7 +3,7 @@
 use pageblock_buddy::{FreeError, SplitError, Unreserve, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
 use pageblock_testkit::host::{Host, Stored, is_balanced};
-use pageblock_testkit::{Counts, Driver, FreeFault, Oracle, Subject, decompose};
+use pageblock_testkit::{Counts, Driver, FreeFault, Op, Oracle, Subject, decompose};
 
 /// The platform of these tests: it counts saved interrupt states.
 pub(crate) type Machine = Host<0>;
@@ -80,6 +80,25 @@ impl Shape {
         }
         zone.mark_absent(span, false);
         Driver::new(ZoneSubject(zone), oracle, self.pending.iter().copied().map(range).collect())
+    }
+}
+
+/// Allocates until about `percent` of the managed frames are in use, of all types, then frees every third block.
+pub(crate) fn crowd(driver: &mut Driver<ZoneSubject>, percent: u64) {
+    let target = driver.oracle.managed_frames() * percent / 100;
+    let mut step = 0u32;
+    while driver.oracle.managed_frames() - driver.oracle.free_frames() < target {
+        let order = Order::saturating([0, 0, 1, 0, 3, 0, 2, 5][step as usize % 8]);
+        let migrate_type = MigrateType::ALL[(step / 8) as usize % MigrateType::PCP_COUNT];
+        let before = driver.oracle.live().len();
+        driver.apply(&Op::Alloc { order, migrate_type, flags: AllocFlags::empty() }).unwrap();
+        if driver.oracle.live().len() == before {
+            break;
+        }
+        step += 1;
+    }
+    for victim in (0..driver.oracle.live().len() as u32 / 3).map(|i| 3 * i) {
+        driver.apply(&Op::Free { victim }).unwrap();
     }
 }
 
