@@ -195,16 +195,22 @@ impl<S: Subject> Driver<S> {
     /// Free blocks by order as the oracle's free frames and the pageblocks' types make them.
     #[must_use]
     pub fn decomposition(&self) -> Counts {
-        let classes = self.classes();
-        decompose(self.oracle.span(), self.subject.max_order(), |pfn| {
-            self.oracle.is_free(pfn).then(|| classes[self.subject.block_type(pfn).index()])
-        })
+        let merges = |a: MigrateType, b: &MigrateType| self.subject.merges(a, *b);
+        self.decompose_free(|a| MigrateType::ALL.iter().position(|b| merges(a, b)).map(|class| class as u8))
     }
 
-    /// A number for each migrate type; types that merge have the same.
-    fn classes(&self) -> [u8; MigrateType::COUNT] {
-        let merges = |a: MigrateType, b: &MigrateType| self.subject.merges(a, *b);
-        MigrateType::ALL.map(|a| MigrateType::ALL.iter().position(|b| merges(a, b)).unwrap_or(a.index()) as u8)
+    /// The blocks of the oracle's free frames, with each pageblock's type turned into a class, or into none at all.
+    fn decompose_free(&self, class_of: impl Fn(MigrateType) -> Option<u8>) -> Counts {
+        let span = self.oracle.span();
+        let first = span.start.as_u64() / PAGEBLOCK_FRAMES;
+        let blocks = first..span.end.as_u64().div_ceil(PAGEBLOCK_FRAMES);
+        let classes: Vec<Option<u8>> = blocks
+            .map(|block| class_of(self.subject.block_type(Pfn::new(block * PAGEBLOCK_FRAMES).max(span.start))))
+            .collect();
+        decompose(span, self.subject.max_order(), |pfn| {
+            let class = classes[(pfn.as_u64() / PAGEBLOCK_FRAMES - first) as usize];
+            class.filter(|_| self.oracle.is_free(pfn))
+        })
     }
 
     fn frame(&self, number: u32) -> Pfn {
@@ -241,10 +247,7 @@ impl<S: Subject> Driver<S> {
 
     /// A request may be refused only if no pageblock of a type that may serve has a large enough free block.
     fn may_refuse_if(&self, order: Order, serves: impl Fn(MigrateType) -> bool) -> Result<(), Breach> {
-        let counts = decompose(self.oracle.span(), self.subject.max_order(), |pfn| {
-            let block_type = self.subject.block_type(pfn);
-            (self.oracle.is_free(pfn) && serves(block_type)).then_some(block_type as u8)
-        });
+        let counts = self.decompose_free(|block_type| serves(block_type).then_some(block_type as u8));
         if order <= self.subject.max_order() && counts[order.index()..].iter().any(|&blocks| blocks > 0) {
             return Err(Breach::Refused { what: format!("a block of order {order} (free blocks {counts:?})") });
         }

@@ -466,7 +466,10 @@ impl Oracle {
     #[must_use]
     pub fn free_frames(&self) -> u64 {
         let free = self.managed_frames() - self.owned.count_ones() as u64;
-        free - Self::frames(self.span).filter(|&pfn| !self.isolated.is_empty() && self.withheld(pfn)).count() as u64
+        if self.isolated.is_empty() {
+            return free;
+        }
+        free - Self::frames(self.span).filter(|&pfn| self.withheld(pfn)).count() as u64
     }
 
     fn withheld(&self, pfn: Pfn) -> bool {
