@@ -27,6 +27,7 @@ enum Nodes {
     ByRun,
 }
 
+/// Without Movable zones, so that any request may use any frame.
 const SHAPES: &[Shape] = &[
     Shape { name: "plain", usable: &[(0, 4096)], pending: &[], limits: ZoneLimits::single(), nodes: Nodes::One },
     Shape {
@@ -36,7 +37,7 @@ const SHAPES: &[Shape] = &[
         limits: ZoneLimits {
             dma_end: Some(Pfn::new(1024)),
             dma32_end: Some(Pfn::new(4096)),
-            ..ZoneLimits::single().movable_frames(2048)
+            ..ZoneLimits::single()
         },
         nodes: Nodes::One,
     },
