@@ -98,13 +98,18 @@ impl<'m> Carver<'m> {
     /// Room for `count` values, aligned, exclusive for 'm, not initialised.
     fn claim<T>(&mut self, count: usize) -> Option<*mut T> {
         let bytes = size_of::<T>().checked_mul(count)?;
-        let skip = self.rest.as_ptr().align_offset(align_of::<T>());
+        self.take_bytes(bytes, align_of::<T>()).map(|bytes| bytes.as_mut_ptr().cast::<T>())
+    }
+
+    /// `bytes` bytes, not initialised, aligned to `align` (a power of two), or `None` with nothing taken.
+    pub(crate) fn take_bytes(&mut self, bytes: usize, align: usize) -> Option<&'m mut [MaybeUninit<u8>]> {
+        let skip = self.rest.as_ptr().align_offset(align);
         let needed = skip.checked_add(bytes)?;
         if needed > self.rest.len() {
             return None;
         }
         let (head, tail) = core::mem::take(&mut self.rest).split_at_mut(needed);
         self.rest = tail;
-        Some(head.as_mut_ptr().wrapping_add(skip).cast::<T>())
+        head.get_mut(skip..)
     }
 }

@@ -37,6 +37,10 @@ pub unsafe trait Platform: 'static {
     /// Number of CPUs that can ever be online.
     const MAX_CPUS: usize;
 
+    /// Makes a free to a per-CPU list claim the block with one atomic compare and exchange, so that of two CPUs which free one
+    /// block at the same instant exactly one is told of its error. Without it that race, and only that, is not seen.
+    const HARDENED: bool = false;
+
     /// A pointer to the byte at physical address `pa`; used only for metadata carved out of the memory map and for
     /// zeroing frames.
     fn phys_to_virt(pa: u64) -> NonNull<u8>;

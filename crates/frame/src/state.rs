@@ -133,6 +133,24 @@ impl StateByte {
         self.0 >= TAG_ISOLATED
     }
 
+    /// A listed head in place of an allocated one, with the same order and type.
+    #[must_use]
+    #[inline(always)]
+    pub const fn listed_again(self) -> Self {
+        Self(self.0 ^ (TAG_ALLOCATED ^ TAG_LISTED))
+    }
+
+    /// The migrate type in a head's byte; `None` for the types that share a number.
+    #[must_use]
+    pub const fn migrate_type(self) -> Option<MigrateType> {
+        match (self.0 >> TYPE_SHIFT) & 3 {
+            0 => Some(MigrateType::Unmovable),
+            1 => Some(MigrateType::Movable),
+            2 => Some(MigrateType::Reclaimable),
+            _ => None,
+        }
+    }
+
     /// The same kind of head with another order.
     #[must_use]
     #[inline(always)]
@@ -158,12 +176,7 @@ impl StateByte {
     #[must_use]
     pub const fn decode(self) -> FrameState {
         let order = self.order();
-        let migrate_type = match (self.0 >> TYPE_SHIFT) & 3 {
-            0 => Some(MigrateType::Unmovable),
-            1 => Some(MigrateType::Movable),
-            2 => Some(MigrateType::Reclaimable),
-            _ => None,
-        };
+        let migrate_type = self.migrate_type();
         match self.0 & TAG_BITS {
             TAG_ALLOCATED => FrameState::Allocated(order, migrate_type),
             TAG_LISTED => FrameState::Listed(order, migrate_type),
@@ -197,6 +210,11 @@ impl<'m> StateTable<'m> {
     #[must_use]
     pub const fn new(bytes: &'m [AtomicU8]) -> Self {
         Self { bytes }
+    }
+
+    /// The first byte; what it points to lives for `'m`.
+    pub(crate) const fn start(&self) -> core::ptr::NonNull<AtomicU8> {
+        core::ptr::NonNull::from_ref(self.bytes).cast()
     }
 
     /// Number of frames.

@@ -6,6 +6,7 @@
 //! * [`Lock`]: a spin lock. [`Lock::lock_irq`] takes it with interrupts saved through the [`Platform`], which is
 //!   how the zone lock is always taken outside models and single-threaded tests.
 //! * [`Slot`]: a `u32` that is only touched under a lock or by one owner, but lives in shared storage.
+//! * [`CpuStacks`]: per-CPU stacks of frames, entered by their owner without lock or read-modify-write.
 //! * [`Once`]: written once, read for ever.
 //! * Atomics: used with the weakest ordering that is right, each pair justified where it is used.
 //!
@@ -28,6 +29,10 @@ use crate::platform::{IrqState, Platform};
 mod model;
 #[cfg(not(loom))]
 mod real;
+
+mod stacks;
+
+pub use stacks::{CpuStacks, Inside, SIGNAL_OFFLINE, STACKS, Taken, View};
 
 #[cfg(loom)]
 pub use model::*;

@@ -1,0 +1,379 @@
+//! One CPU's own stacks of frames: what per-CPU page lists are made of.
+//!
+//! Each CPU has an *area*: a few stacks of zone-relative frame numbers, a value of its owner's, and three words that
+//! make it safe to share:
+//!
+//! | word | written by | meaning |
+//! |---|---|---|
+//! | `busy` | the owner only | someone on this CPU works in the area; an interrupt that finds it set stays out |
+//! | `open` | anyone | the number of frames that may be touched: all, or 0 while a signal waits to be answered |
+//! | `signals` | anyone | what the others want of the owner, one bit each |
+//!
+//! The owner's way in and out ([`CpuStacks::enter`]) is a plain store each, with compiler fences: no lock, no atomic
+//! read-modify-write, no fence instruction. That a frame number must be checked against the length of the state table
+//! anyway is what makes signals free: the check is made against `open`, and fails while there is one.
+//!
+//! # Who may work in an area
+//! * The code that is pinned to its CPU ([`Platform::pin`]), one at a time (`busy`).
+//! * Once the owner has left for good ([`Inside::go_offline`], which keeps `busy` set): one [`Taken`] at a time, by a
+//!   compare and exchange in `signals`, until the owner comes back ([`CpuStacks::come_online`]).
+//!
+//! Under the model checker the stacks are tracked cells, and two owners at once are a reported race.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+
+use super::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, spin_hint};
+use crate::{CpuId, Platform};
+
+#[cfg(loom)]
+mod model;
+#[cfg(not(loom))]
+mod real;
+
+#[cfg(loom)]
+use model::{Body, Store};
+#[cfg(not(loom))]
+use real::{Body, Store};
+
+/// Stacks that each CPU has.
+pub const STACKS: usize = 20;
+/// The signal that the owner has left for good.
+pub const SIGNAL_OFFLINE: u32 = 1 << 31;
+/// The signal that someone works in the area of an owner who has left.
+const SIGNAL_TAKEN: u32 = 1 << 30;
+
+/// One CPU's area. What follows it in memory is the stacks' slots.
+#[repr(C, align(128))]
+struct Area<T> {
+    busy: AtomicBool,
+    open: AtomicU32,
+    signals: AtomicU32,
+    frames: u32,
+    body: Body<T>,
+}
+
+/// The stacks of all CPUs for one table of state bytes. See the [module](self).
+///
+/// ```
+/// use core::mem::MaybeUninit;
+/// use core::ptr::NonNull;
+/// use pageblock_frame::sync::{CpuStacks, STACKS, AtomicU8};
+/// use pageblock_frame::{Carver, Platform, StateTable};
+/// struct Host;
+/// // SAFETY: one CPU, one thread, no memory asked for.
+/// unsafe impl Platform for Host {
+///     const MAX_CPUS: usize = 1;
+///     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+/// }
+/// let states = [const { AtomicU8::new(0) }; 8];
+/// let capacities = [4; STACKS];
+/// let mut raw = vec![MaybeUninit::uninit(); CpuStacks::<(), Host>::bytes(1, &capacities)];
+/// let stacks =
+///     CpuStacks::<(), Host>::carve(1, &capacities, StateTable::new(&states), (), &mut Carver::new(&mut raw)).unwrap();
+/// let inside = stacks.enter().unwrap();
+/// assert!(stacks.enter().is_none()); // as an interrupt would find it
+/// assert!(inside.push(0, 7) && inside.push(0, 3));
+/// assert_eq!(inside.pop(0).map(|(frame, _state)| frame), Some(3));
+/// assert_eq!(inside.len(0), 1);
+/// ```
+pub struct CpuStacks<'m, T, P> {
+    store: Store<'m, T>,
+    platform: PhantomData<fn() -> P>,
+}
+
+// SAFETY: 1. `busy`, `open` and `signals` are atomics. 2. The stacks and the value are reached through `Inside` and `Taken`
+// only; the first needs the CPU's own pinned code, which is one thread at a time by `Platform`'s promise, and `busy`
+// clear; the second needs that the owner has left with `busy` set, and a won compare and exchange. 3. So the value moves
+// between threads, which is why it must be `Send`, and is never shared.
+unsafe impl<T: Send, P> Sync for CpuStacks<'_, T, P> {}
+// SAFETY: as above; nothing here belongs to the thread that made it.
+unsafe impl<T: Send, P> Send for CpuStacks<'_, T, P> {}
+
+impl<T, P> fmt::Debug for CpuStacks<'_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuStacks").field("cpus", &self.store.cpus()).finish_non_exhaustive()
+    }
+}
+
+impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
+    /// Bytes that [`carve`](Self::carve) takes at most, whatever the alignment of what it takes from.
+    #[must_use]
+    #[cfg(not(loom))]
+    pub const fn bytes(cpus: usize, capacities: &[u32; STACKS]) -> usize {
+        Store::<T>::bytes(cpus, capacities)
+    }
+
+    /// Cuts the areas of `cpus` CPUs off raw bytes, each with empty stacks of these capacities (in frames) and the value
+    /// `value`. `None`, with nothing taken, if the bytes do not suffice.
+    #[cfg(not(loom))]
+    pub fn carve(
+        cpus: usize,
+        capacities: &[u32; STACKS],
+        states: crate::StateTable<'m>,
+        value: T,
+        carver: &mut crate::Carver<'m>,
+    ) -> Option<Self> {
+        Some(Self { store: Store::carve(cpus, capacities, (states, value), carver)?, platform: PhantomData })
+    }
+
+    /// The same inside a model, on the heap.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn model(cpus: usize, capacities: &[u32; STACKS], states: crate::StateTable<'m>, value: T) -> Self {
+        Self { store: Store::new(cpus, capacities, states, value), platform: PhantomData }
+    }
+
+    /// Number of CPUs that have an area.
+    #[must_use]
+    #[inline(always)]
+    pub fn cpus(&self) -> usize {
+        self.store.cpus()
+    }
+
+    /// Pins the caller and lets it into its CPU's area. `None` if someone on this CPU is in there already (this is an
+    /// interrupt), if the CPU is offline, or if it has no area.
+    #[inline(always)]
+    pub fn enter(&self) -> Option<Inside<'_, T, P>> {
+        let cpu = P::pin();
+        let Some(view) = self.store.view(cpu.index()) else {
+            P::unpin();
+            return None;
+        };
+        let area = view.area();
+        // Relaxed: only this CPU's code writes it, and an interrupt between this load and the store leaves it as it was.
+        if area.busy.load(Ordering::Relaxed) {
+            P::unpin();
+            return None;
+        }
+        area.busy.store(true, Ordering::Relaxed);
+        // An interrupt must find the mark before anything that it protects has changed.
+        compiler_fence(Ordering::SeqCst);
+        Some(Inside { view, platform: PhantomData })
+    }
+
+    /// Sets signals for a CPU: it fails every [`View::pop`] and [`View::frame`] until it has answered. Returns the signals
+    /// that were set before, or `None` if the CPU has no area.
+    pub fn signal(&self, cpu: CpuId, signals: u32) -> Option<u32> {
+        let view = self.store.view(cpu.index())?;
+        // Release: what the caller did before is seen by the owner who answers. Acquire: if the owner has answered before, its
+        // `open` store is ordered before the next line's (see `View::answer`).
+        let before = view.area().signals.fetch_or(signals, Ordering::AcqRel);
+        view.area().open.store(0, Ordering::Relaxed);
+        Some(before)
+    }
+
+    /// Withdraws signals. The owner notices at its next operation.
+    pub fn withdraw(&self, cpu: CpuId, signals: u32) {
+        if let Some(view) = self.store.view(cpu.index()) {
+            view.area().signals.fetch_and(!signals, Ordering::AcqRel);
+        }
+    }
+
+    /// The signals that a CPU has not answered, or `None` if it has no area. What the owner did before it answered
+    /// happened before this call returns without the signal.
+    #[must_use]
+    pub fn signals(&self, cpu: CpuId) -> Option<u32> {
+        Some(self.store.view(cpu.index())?.area().signals.load(Ordering::Acquire))
+    }
+
+    /// Frames on one stack of a CPU, as they were a moment ago.
+    #[must_use]
+    pub fn held(&self, cpu: CpuId, stack: usize) -> u32 {
+        self.store.view(cpu.index()).map_or(0, |view| view.len(stack))
+    }
+
+    /// Makes a CPU that will never run again, or not before it calls [`come_online`](Self::come_online), count as offline.
+    ///
+    /// # Safety
+    /// The CPU executes nothing that uses this value, and will not until then; all it did happened before this call.
+    pub unsafe fn declare_offline(&self, cpu: CpuId) {
+        if let Some(view) = self.store.view(cpu.index()) {
+            view.area().busy.store(true, Ordering::Relaxed);
+            view.area().signals.fetch_or(SIGNAL_OFFLINE, Ordering::AcqRel);
+        }
+    }
+
+    /// Lets the caller into the area of an offline CPU. `None` if the CPU is not offline, or someone else is in there.
+    pub fn take_over(&self, cpu: CpuId) -> Option<Taken<'_, T>> {
+        let view = self.store.view(cpu.index())?;
+        let signals = &view.area().signals;
+        let mut seen = signals.load(Ordering::Relaxed);
+        loop {
+            if seen & (SIGNAL_OFFLINE | SIGNAL_TAKEN) != SIGNAL_OFFLINE {
+                return None;
+            }
+            // Acquire: what the owner and the taker before did to the area happened before. Pairs with the releases in
+            // `go_offline` and in `Taken`'s drop.
+            match signals.compare_exchange(seen, seen | SIGNAL_TAKEN, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(Taken { view }),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes this CPU's area back after [`Inside::go_offline`]; waits for a taker to leave. False if the CPU was not
+    /// offline.
+    pub fn come_online(&self) -> bool {
+        let cpu = P::pin();
+        let came = self.store.view(cpu.index()).is_some_and(|view| view.come_online());
+        P::unpin();
+        came
+    }
+}
+
+/// A CPU's own code, in its area. Leaves when dropped.
+#[derive(Debug)]
+pub struct Inside<'a, T, P: Platform> {
+    view: View<'a, T>,
+    platform: PhantomData<fn() -> P>,
+}
+
+impl<T, P: Platform> Inside<'_, T, P> {
+    /// Leaves for good: until [`CpuStacks::come_online`] the area belongs to whoever [takes](CpuStacks::take_over) it,
+    /// and [`CpuStacks::enter`] fails on this CPU.
+    pub fn go_offline(self) {
+        // `busy` stays set. Release: what was done in the area is seen by the taker.
+        self.view.area().signals.fetch_or(SIGNAL_OFFLINE, Ordering::Release);
+        core::mem::forget(self);
+        P::unpin();
+    }
+}
+
+impl<T, P: Platform> Drop for Inside<'_, T, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // All that the mark protects is done before an interrupt finds it gone.
+        compiler_fence(Ordering::SeqCst);
+        self.view.area().busy.store(false, Ordering::Relaxed);
+        P::unpin();
+    }
+}
+
+impl<'a, T, P: Platform> Deref for Inside<'a, T, P> {
+    type Target = View<'a, T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &View<'a, T> {
+        &self.view
+    }
+}
+
+impl<T, P: Platform> DerefMut for Inside<'_, T, P> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.view
+    }
+}
+
+/// Another CPU's code, in the area of a CPU that is offline. Leaves when dropped.
+#[derive(Debug)]
+pub struct Taken<'a, T> {
+    view: View<'a, T>,
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        // Release: what was done in the area is seen by whoever comes next.
+        self.view.area().signals.fetch_and(!SIGNAL_TAKEN, Ordering::Release);
+    }
+}
+
+impl<'a, T> Deref for Taken<'a, T> {
+    type Target = View<'a, T>;
+
+    fn deref(&self) -> &View<'a, T> {
+        &self.view
+    }
+}
+
+impl<T> DerefMut for Taken<'_, T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.view
+    }
+}
+
+/// An area, seen by the one who may work in it. Stack numbers at or above [`STACKS`] mean the last stack.
+pub struct View<'a, T> {
+    // A raw pointer, because the slots lie behind what it points to; it also keeps the view on its thread.
+    area: core::ptr::NonNull<Area<T>>,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl<T> fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
+    }
+}
+
+impl<'a, T> View<'a, T> {
+    #[inline(always)]
+    fn area(&self) -> &'a Area<T> {
+        // SAFETY: the store made the pointer to an area that lives for 'a; what changes in it is in cells.
+        unsafe { self.area.as_ref() }
+    }
+
+    /// The state byte of a frame, or `None` if the table has no such frame **or a signal waits to be answered**.
+    #[inline(always)]
+    pub fn frame(&self, index: u64) -> Option<&'a AtomicU8> {
+        // Relaxed: a signal that comes now is answered by the next operation.
+        if index < u64::from(self.area().open.load(Ordering::Relaxed)) {
+            // SAFETY: `open` is 0 or the length of the state table.
+            return Some(unsafe { self.area().body.state(index as usize) });
+        }
+        None
+    }
+
+    /// The state byte of a frame, signal or not; `None` if the table has no such frame.
+    #[inline]
+    pub fn frame_always(&self, index: u64) -> Option<&'a AtomicU8> {
+        // SAFETY: below the length of the state table.
+        (index < u64::from(self.area().frames)).then(|| unsafe { self.area().body.state(index as usize) })
+    }
+
+    /// Answers: reopens the area, unless signals other than `done` are set, and clears `done`. Returns what was set.
+    ///
+    /// What `done` asked for has been done before this call.
+    pub fn answer(&self, done: u32) -> u32 {
+        let area = self.area();
+        // The order matters. A signal that is set after the next line's read-modify-write synchronises with it, so its
+        // `open = 0` comes after our store and stays; one that is set before is seen in what it returns.
+        area.open.store(area.frames, Ordering::Relaxed);
+        let seen = area.signals.fetch_and(!done, Ordering::AcqRel);
+        if seen & !done != 0 {
+            area.open.store(0, Ordering::Relaxed);
+        }
+        seen
+    }
+
+    /// Shuts the area as a signal would: the owner's own operations all take their slow way.
+    pub fn close(&self) {
+        self.area().open.store(0, Ordering::Relaxed);
+    }
+
+    fn come_online(&self) -> bool {
+        let area = self.area();
+        let mut seen = area.signals.load(Ordering::Relaxed);
+        loop {
+            if seen & SIGNAL_OFFLINE == 0 {
+                return false;
+            }
+            if seen & SIGNAL_TAKEN != 0 {
+                spin_hint();
+                seen = area.signals.load(Ordering::Relaxed);
+                continue;
+            }
+            // Acquire: what takers did to the area happened before.
+            match area.signals.compare_exchange(seen, seen & !SIGNAL_OFFLINE, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        area.busy.store(false, Ordering::Relaxed);
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,151 @@
+//! The model checker's body: the same stacks in tracked cells, on the heap.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use std::boxed::Box;
+use std::vec::Vec;
+
+use loom::cell::UnsafeCell;
+
+use super::{Area, STACKS, View};
+use crate::StateTable;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32};
+
+struct Stack {
+    frames: Vec<u32>,
+    capacity: u32,
+    limit: u32,
+}
+
+struct Inner<T> {
+    stacks: Vec<Stack>,
+    value: T,
+}
+
+pub(super) struct Body<T> {
+    states: NonNull<AtomicU8>,
+    inner: UnsafeCell<Inner<T>>,
+}
+
+impl<T> Body<T> {
+    /// The state byte of a frame.
+    ///
+    /// # Safety
+    /// The table has that frame.
+    pub(super) unsafe fn state<'a>(&self, index: usize) -> &'a AtomicU8 {
+        // SAFETY: in the table by the caller's promise; the table outlives the areas, whose store borrows it.
+        unsafe { self.states.add(index).as_ref() }
+    }
+}
+
+pub(super) struct Store<'m, T> {
+    areas: Vec<Box<Area<T>>>,
+    borrows: PhantomData<&'m AtomicU8>,
+}
+
+impl<'m, T: Copy> Store<'m, T> {
+    pub(super) fn new(cpus: usize, capacities: &[u32; STACKS], states: StateTable<'m>, value: T) -> Self {
+        let frames = states.len() as u32;
+        let area = |_| {
+            let stacks = capacities.map(|capacity| Stack { frames: Vec::new(), capacity, limit: capacity }).into();
+            Box::new(Area {
+                busy: AtomicBool::new(false),
+                open: AtomicU32::new(frames),
+                signals: AtomicU32::new(0),
+                frames,
+                body: Body { states: states.start(), inner: UnsafeCell::new(Inner { stacks, value }) },
+            })
+        };
+        Self { areas: (0..cpus).map(area).collect(), borrows: PhantomData }
+    }
+}
+
+impl<T> Store<'_, T> {
+    pub(super) fn cpus(&self) -> usize {
+        self.areas.len()
+    }
+
+    pub(super) fn view(&self, cpu: usize) -> Option<View<'_, T>> {
+        self.areas.get(cpu).map(|area| View { area: NonNull::from(&**area), lifetime: PhantomData })
+    }
+}
+
+#[expect(missing_docs, reason = "the interface is documented where it is real")]
+impl<T> View<'_, T> {
+    fn with<R>(&self, stack: usize, work: impl FnOnce(&mut Stack) -> R) -> R {
+        // SAFETY: loom tracks the access and reports any that nothing orders; `work` does not come back here.
+        self.area().body.inner.with_mut(|inner| work(unsafe { &mut (&mut *inner).stacks[stack.min(STACKS - 1)] }))
+    }
+
+    pub fn pop(&self, stack: usize) -> Option<(u32, &AtomicU8)> {
+        let index = self.with(stack, |stack| stack.frames.last().copied())?;
+        let state = self.frame(u64::from(index))?;
+        self.with(stack, |stack| stack.frames.pop());
+        Some((index, state))
+    }
+
+    pub fn pop_always(&self, stack: usize) -> Option<(u32, &AtomicU8)> {
+        let index = self.with(stack, |stack| stack.frames.pop())?;
+        Some((index, self.frame_always(u64::from(index))?))
+    }
+
+    pub fn push(&self, stack: usize, index: u32) -> bool {
+        self.with(stack, |stack| {
+            let room = (stack.frames.len() as u32) < stack.limit;
+            if room {
+                stack.frames.push(index);
+            }
+            room
+        })
+    }
+
+    #[must_use]
+    pub fn len(&self, stack: usize) -> u32 {
+        self.with(stack, |stack| stack.frames.len() as u32)
+    }
+
+    #[must_use]
+    pub fn limit(&self, stack: usize) -> u32 {
+        self.with(stack, |stack| stack.limit)
+    }
+
+    #[must_use]
+    pub fn capacity(&self, stack: usize) -> u32 {
+        self.with(stack, |stack| stack.capacity)
+    }
+
+    pub fn set_limit(&self, stack: usize, frames: u32) {
+        self.with(stack, |stack| stack.limit = frames.min(stack.capacity));
+    }
+
+    pub fn fill(&mut self, stack: usize, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
+        let room = self.with(stack, |stack| most.min(stack.capacity - stack.frames.len() as u32));
+        let mut slots = std::vec![u32::MAX; room as usize];
+        let filled = fill(&mut slots).min(slots.len());
+        self.with(stack, |stack| stack.frames.extend_from_slice(&slots[..filled]));
+        filled as u32
+    }
+
+    pub fn take_oldest(&mut self, stack: usize, most: u32, take: impl FnOnce(&[u32])) -> u32 {
+        let frames = self.with(stack, |stack| stack.frames.clone());
+        let taken = (most as usize).min(frames.len());
+        take(&frames[..taken]);
+        self.with(stack, |stack| stack.frames.drain(..taken).count() as u32)
+    }
+
+    #[must_use]
+    pub fn frames_of(&mut self, stack: usize) -> &[u32] {
+        // SAFETY: loom tracks the access; the view is borrowed exclusively.
+        self.area()
+            .body
+            .inner
+            .with(|inner| unsafe { &*core::ptr::from_ref(&(&*inner).stacks[stack.min(STACKS - 1)]) })
+            .frames
+            .as_slice()
+    }
+
+    pub fn value(&mut self) -> &mut T {
+        // SAFETY: loom tracks the access; the view is borrowed exclusively.
+        unsafe { &mut *self.area().body.inner.with_mut(|inner| &raw mut (*inner).value) }
+    }
+}

@@ -1,0 +1,125 @@
+//! What is on the lists, counted and checked.
+
+use pageblock_buddy::Zone;
+use pageblock_frame::sync::{STACKS, View};
+use pageblock_frame::{CpuId, FrameState, Order, Platform};
+
+use crate::list::List;
+use crate::lists::PcpLists;
+use crate::tune::Tune;
+
+/// Blocks on a zone's lists, all CPUs together.
+///
+/// ```
+/// let counts = pageblock_pcp::PcpCounts::default();
+/// assert_eq!(counts.frames(), 0);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PcpCounts {
+    /// Blocks by order.
+    pub by_order: [u64; Order::COUNT],
+}
+
+impl PcpCounts {
+    /// Frames in all of them.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.by_order.iter().enumerate().map(|(order, blocks)| blocks << order).sum()
+    }
+}
+
+/// What [`PcpLists::check`] finds wrong.
+///
+/// ```
+/// use pageblock_pcp::PcpViolation;
+/// let found = PcpViolation::Total { order: 0, on_lists: 3, marked: 2 };
+/// assert_eq!(found.to_string(), "order 0: 3 blocks on lists, 2 marked as listed");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PcpViolation {
+    /// A frame on a list is not marked as listed with the list's order, or is not aligned to it.
+    #[error("frame {index} is on a list of order {order}, and its state is {state:#04x}")]
+    State {
+        /// Zone-relative index.
+        index: u32,
+        /// The list's order.
+        order: u8,
+        /// The state byte.
+        state: u8,
+    },
+    /// More or fewer blocks are on lists than are marked as such: a list had two owners, or a block is on two lists.
+    #[error("order {order}: {on_lists} blocks on lists, {marked} marked as listed")]
+    Total {
+        /// The order.
+        order: u8,
+        /// On lists.
+        on_lists: u64,
+        /// Marked.
+        marked: u64,
+    },
+}
+
+impl<P: Platform> PcpLists<'_, P> {
+    /// Blocks on the lists, as of a moment ago; exact when no CPU works with them.
+    #[must_use]
+    pub fn counts(&self) -> PcpCounts {
+        let mut counts = PcpCounts::default();
+        for cpu in 0..self.stacks.cpus() as u32 {
+            for list in List::all(self.config.set) {
+                counts.by_order[list.order().index()] += u64::from(self.stacks.held(CpuId::new(cpu), list.index()));
+            }
+        }
+        counts
+    }
+
+    /// Frames on the lists; see [`counts`](Self::counts).
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.counts().frames()
+    }
+
+    /// Compares the lists with the state bytes of the zone, while no CPU works with either: the number of blocks on all lists,
+    /// and every block on the lists of this CPU and of offline ones.
+    ///
+    /// # Errors
+    /// The first [`PcpViolation`].
+    pub fn check(&self, zone: &Zone<'_>) -> Result<(), PcpViolation> {
+        if let Some(mut inside) = self.stacks.enter() {
+            check_view(zone, &mut inside)?;
+        }
+        for cpu in 0..self.stacks.cpus() as u32 {
+            if let Some(mut taken) = self.stacks.take_over(CpuId::new(cpu)) {
+                check_view(zone, &mut taken)?;
+            }
+        }
+        let mut marked = PcpCounts::default();
+        let states = zone.states();
+        for index in 0..states.len() as u32 {
+            if let FrameState::Listed(order, _) = states.get(index).decode() {
+                marked.by_order[order.index()] += 1;
+            }
+        }
+        let on_lists = self.counts();
+        for (order, (&on_lists, &marked)) in on_lists.by_order.iter().zip(&marked.by_order).enumerate() {
+            if on_lists != marked {
+                return Err(PcpViolation::Total { order: order as u8, on_lists, marked });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_view(zone: &Zone<'_>, view: &mut View<'_, Tune>) -> Result<(), PcpViolation> {
+    for list in (0..STACKS).filter_map(List::from_index) {
+        let order = list.order();
+        for &index in view.frames_of(list.index()) {
+            let state = zone.states().get(index);
+            let aligned = zone.pfn_of(index).is_aligned(order);
+            if !state.is_listed() || state.order() != order || !aligned {
+                return Err(PcpViolation::State { index, order: order.as_u8(), state: state.raw() });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Emptying lists: one's own, another CPU's by request, an offline CPU's by taking it over.
+
+use pageblock_buddy::Zone;
+use pageblock_frame::sync::{Ordering, SIGNAL_OFFLINE, View, spin_hint};
+use pageblock_frame::{CpuId, Platform};
+
+use crate::config::PcpConfig;
+use crate::lists::PcpLists;
+use crate::sizing::Sizes;
+use crate::tune::Tune;
+
+/// Empty the lists.
+pub(crate) const SIGNAL_DRAIN: u32 = 1;
+/// Pageblocks of the zone are isolated: put nothing on a list.
+pub(crate) const SIGNAL_ISOLATE: u32 = 2;
+/// The sizes have changed.
+pub(crate) const SIGNAL_RESIZE: u32 = 4;
+/// All lists are counted together. Stays for ever.
+pub(crate) const SIGNAL_ACCOUNT: u32 = 8;
+
+/// How far a drain has come.
+///
+/// ```
+/// assert_ne!(pageblock_pcp::Drain::Done, pageblock_pcp::Drain::Requested);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drain {
+    /// The lists are empty.
+    Done,
+    /// The CPU has been asked and kicked. It hands out nothing from its lists until it has emptied them.
+    Requested,
+}
+
+/// What the lists of a CPU cannot do.
+///
+/// ```
+/// use pageblock_frame::CpuId;
+/// use pageblock_pcp::PcpError;
+/// assert_eq!(PcpError::NoSuchCpu(CpuId::new(9)).to_string(), "there is no CPU 9");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PcpError {
+    /// No lists were made for a CPU with this number.
+    #[error("there is no CPU {}", .0.index())]
+    NoSuchCpu(CpuId),
+    /// The CPU has not answered.
+    #[error("CPU {} has not answered", .0.index())]
+    Waiting(CpuId),
+    /// The CPU is not offline.
+    #[error("CPU {} is not offline", .0.index())]
+    Online(CpuId),
+    /// Someone is working with the lists: this is an interrupt, or the CPU is offline.
+    #[error("CPU {} is busy", .0.index())]
+    Busy(CpuId),
+    /// Batch is 0 or above 1024, or high is not 0 and below batch.
+    #[error("batch {batch} and high {high} do not fit")]
+    Sizes {
+        /// The batch.
+        batch: u32,
+        /// The high mark.
+        high: u32,
+    },
+}
+
+impl PcpConfig {
+    /// Refuses sizes that mean nothing.
+    ///
+    /// # Errors
+    /// [`PcpError::Sizes`].
+    ///
+    /// ```
+    /// use pageblock_pcp::{PcpConfig, Sizing};
+    /// let config = PcpConfig { sizing: Sizing::Fixed { batch: 0, high: 4 }, ..PcpConfig::new() };
+    /// assert!(config.check().is_err());
+    /// ```
+    pub const fn check(&self) -> Result<(), PcpError> {
+        let sizes = self.sizes(1 << 20, 4096, 4);
+        sizes.check()
+    }
+}
+
+impl Sizes {
+    const fn check(&self) -> Result<(), PcpError> {
+        let Self { batch, high, .. } = *self;
+        if batch == 0 || batch > 1024 || (high != 0 && high < batch) || high > 1 << 24 {
+            return Err(PcpError::Sizes { batch, high });
+        }
+        Ok(())
+    }
+}
+
+impl<P: Platform> PcpLists<'_, P> {
+    /// The CPUs that have lists.
+    fn cpus(&self) -> impl Iterator<Item = CpuId> + use<P> {
+        (0..self.stacks.cpus() as u32).map(CpuId::new)
+    }
+
+    fn own_cpu() -> CpuId {
+        let cpu = P::pin();
+        P::unpin();
+        cpu
+    }
+
+    /// Empties a CPU's lists into the zone: at once if it is this CPU or an offline one, else by request.
+    ///
+    /// # Errors
+    /// [`PcpError::NoSuchCpu`].
+    pub fn drain_cpu(&self, zone: &Zone<'_>, cpu: CpuId) -> Result<Drain, PcpError> {
+        let before = self.stacks.signal(cpu, SIGNAL_DRAIN).ok_or(PcpError::NoSuchCpu(cpu))?;
+        if before & SIGNAL_OFFLINE != 0 {
+            // The signal stays until the lists are empty, whoever empties them.
+            return Ok(self.take_over(zone, cpu).map_or(Drain::Requested, |_| Drain::Done));
+        }
+        if P::pin() == cpu {
+            self.handle_kick(zone);
+        } else {
+            P::kick(cpu);
+        }
+        P::unpin();
+        let waits = self.stacks.signals(cpu).is_some_and(|signals| signals & SIGNAL_DRAIN != 0);
+        Ok(if waits { Drain::Requested } else { Drain::Done })
+    }
+
+    /// Empties the lists of every CPU; returns how many of them have yet to answer.
+    pub fn drain_all(&self, zone: &Zone<'_>) -> u32 {
+        self.cpus().filter(|&cpu| self.drain_cpu(zone, cpu) == Ok(Drain::Requested)).count() as u32
+    }
+
+    /// What a CPU does when it is kicked: answers all that it has been asked for, to the end. On an interrupt that finds the lists
+    /// busy nothing: the operation below meets the request at its next step to the lists, or the next operation does.
+    pub fn handle_kick(&self, zone: &Zone<'_>) {
+        let Some(mut inside) = self.stacks.enter() else { return };
+        let seen = inside.answer(SIGNAL_RESIZE);
+        if seen & SIGNAL_RESIZE != 0 {
+            self.apply_sizes(&mut inside);
+        }
+        if seen & SIGNAL_DRAIN != 0 {
+            self.drain_whole(zone, &mut inside);
+            inside.answer(SIGNAL_DRAIN);
+        }
+    }
+
+    fn drain_whole(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>) {
+        while !self.drain_some(zone, view, self.config.call_limit) {}
+    }
+
+    /// Waits, at most `spins` rounds, until every CPU has answered.
+    ///
+    /// # Errors
+    /// [`PcpError::Waiting`] names the first that has not.
+    pub fn wait(&self, spins: u64) -> Result<(), PcpError> {
+        let mut left = spins;
+        for cpu in self.cpus() {
+            while self.stacks.signals(cpu).is_some_and(|signals| signals & SIGNAL_DRAIN != 0) {
+                left = left.checked_sub(1).ok_or(PcpError::Waiting(cpu))?;
+                spin_hint();
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties all lists, and waits until they are: for tests and for shutting down.
+    ///
+    /// # Errors
+    /// [`PcpError::Waiting`] if a CPU has not answered within `spins` rounds; it will.
+    pub fn quiesce(&self, zone: &Zone<'_>, spins: u64) -> Result<(), PcpError> {
+        self.drain_all(zone);
+        self.wait(spins)
+    }
+
+    /// This CPU leaves: its lists stay as they are until someone [takes them over](Self::take_over), and its operations go to the
+    /// zone until it [comes back](Self::come_online).
+    ///
+    /// # Errors
+    /// [`PcpError::Busy`] on an interrupt on top of a list operation, or if it is offline already.
+    pub fn go_offline(&self) -> Result<(), PcpError> {
+        let inside = self.stacks.enter().ok_or(PcpError::Busy(Self::own_cpu()))?;
+        inside.go_offline();
+        Ok(())
+    }
+
+    /// Empties the lists of a CPU that is offline.
+    ///
+    /// # Errors
+    /// [`PcpError::Online`], also if someone else is emptying them at this moment; [`PcpError::NoSuchCpu`].
+    pub fn take_over(&self, zone: &Zone<'_>, cpu: CpuId) -> Result<(), PcpError> {
+        if cpu.index() >= self.stacks.cpus() {
+            return Err(PcpError::NoSuchCpu(cpu));
+        }
+        let mut taken = self.stacks.take_over(cpu).ok_or(PcpError::Online(cpu))?;
+        self.drain_whole(zone, &mut taken);
+        taken.answer(SIGNAL_DRAIN);
+        Ok(())
+    }
+
+    /// This CPU comes back after [`go_offline`](Self::go_offline).
+    ///
+    /// # Errors
+    /// [`PcpError::Online`] if it was not offline.
+    pub fn come_online(&self) -> Result<(), PcpError> {
+        if self.stacks.come_online() { Ok(()) } else { Err(PcpError::Online(Self::own_cpu())) }
+    }
+
+    /// Call it after pageblocks of the zone have been isolated: no block goes onto a list from now on, and those that are on
+    /// one are drained by request. As soon as a CPU has begun its next operation, it hands out nothing that it had.
+    ///
+    /// Isolations nest and may overlap; each ends with [`end_isolation`](Self::end_isolation).
+    pub fn begin_isolation(&self, zone: &Zone<'_>) -> u32 {
+        {
+            let mut isolations = self.isolations.lock_irq::<P>();
+            *isolations += 1;
+            for cpu in self.cpus() {
+                self.stacks.signal(cpu, SIGNAL_ISOLATE);
+            }
+        }
+        self.drain_all(zone)
+    }
+
+    /// Ends what [`begin_isolation`](Self::begin_isolation) began.
+    pub fn end_isolation(&self) {
+        let mut isolations = self.isolations.lock_irq::<P>();
+        *isolations = isolations.saturating_sub(1);
+        if *isolations == 0 {
+            for cpu in self.cpus() {
+                self.stacks.withdraw(cpu, SIGNAL_ISOLATE);
+            }
+        }
+    }
+
+    /// Tells the lists that reclaim of the zone begins or ends: meanwhile they hold no more than four batches.
+    pub fn set_reclaim(&self, active: Reclaim) {
+        self.reclaiming.store(active == Reclaim::Active, Ordering::Relaxed);
+        self.resize();
+    }
+
+    /// Sets batch and high, as when watermarks are recomputed.
+    ///
+    /// # Errors
+    /// [`PcpError::Sizes`]; nothing has changed.
+    pub fn set_sizes(&self, sizes: Sizes) -> Result<(), PcpError> {
+        sizes.check()?;
+        self.store_sizes(sizes);
+        self.resize();
+        Ok(())
+    }
+
+    fn resize(&self) {
+        for cpu in self.cpus() {
+            self.stacks.signal(cpu, SIGNAL_RESIZE);
+        }
+    }
+}
+
+/// Whether reclaim of a zone is under way.
+///
+/// ```
+/// assert_ne!(pageblock_pcp::Reclaim::Active, pageblock_pcp::Reclaim::Idle);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reclaim {
+    /// It is.
+    Active,
+    /// It is not.
+    Idle,
+}

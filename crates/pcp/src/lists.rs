@@ -1,0 +1,224 @@
+//! One zone's lists on all CPUs, and the fast path.
+
+use core::fmt;
+
+use pageblock_buddy::{FreeError, Zone};
+use pageblock_frame::sync::{AtomicBool, AtomicU8, AtomicU32, CpuStacks, Lock, Ordering};
+use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte};
+
+use crate::config::{PcpConfig, Tuning};
+use crate::drain::{SIGNAL_ACCOUNT, SIGNAL_RESIZE};
+use crate::list::{List, class};
+use crate::sizing::Sizes;
+use crate::tune::Tune;
+
+/// One zone's per-CPU lists.
+///
+/// | field | legal values | who may change it |
+/// |---|---|---|
+/// | `stacks` | see [`CpuStacks`] | each CPU its own, by the rules there |
+/// | `batch`, `high`, `high_max` | [`Sizes`] | whoever recomputes watermarks; read without lock, perhaps mixed |
+/// | `reclaiming` | – | reclaim of the zone |
+/// | `isolations` | number of isolations under way | [`PcpLists::begin_isolation`] and its end |
+///
+/// ```
+/// # use core::{mem::MaybeUninit, ptr::NonNull};
+/// # use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
+/// # use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
+/// # struct Host;
+/// # // SAFETY: one CPU, one thread, no memory asked for.
+/// # unsafe impl pageblock_frame::Platform for Host {
+/// #     const MAX_CPUS: usize = 1;
+/// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+/// # }
+/// # let span = PfnRange::new(Pfn::new(0), Pfn::new(1 << 16));
+/// # let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)];
+/// # let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(&mut raw)).unwrap();
+/// # let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+/// # zone.release(span).unwrap();
+/// use pageblock_pcp::{PcpConfig, PcpLists};
+/// let config = PcpConfig::default();
+/// let mut raw = vec![MaybeUninit::uninit(); PcpLists::<Host>::bytes(&config, span, 1)];
+/// let lists = PcpLists::<Host>::carve(config, &zone, 1, &mut Carver::new(&mut raw)).unwrap();
+///
+/// assert_eq!(lists.alloc(Order::ZERO, MigrateType::Movable), None); // nothing on the list yet
+/// let pfn = lists.alloc_slow(&zone, Order::ZERO, MigrateType::Movable, AllocFlags::empty()).unwrap();
+/// assert_eq!(lists.free(&zone, pfn, Order::ZERO), Ok(()));
+/// assert!(lists.free(&zone, pfn, Order::ZERO).is_err()); // on a list: freed twice
+/// assert_eq!(lists.alloc(Order::ZERO, MigrateType::Movable), Some(pfn)); // the fast path
+/// assert_eq!(lists.free(&zone, pfn, Order::ZERO), Ok(()));
+/// assert_eq!(zone.free_frames() + lists.frames(), 1 << 16);
+/// lists.drain_all(&zone);
+/// assert_eq!((zone.free_frames(), lists.frames()), (1 << 16, 0));
+/// ```
+pub struct PcpLists<'m, P: Platform> {
+    pub(crate) stacks: CpuStacks<'m, Tune, P>,
+    base: Pfn,
+    pub(crate) config: PcpConfig,
+    batch: AtomicU32,
+    high: AtomicU32,
+    high_max: AtomicU32,
+    pub(crate) reclaiming: AtomicBool,
+    pub(crate) isolations: Lock<u32>,
+}
+
+impl<P: Platform> fmt::Debug for PcpLists<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PcpLists").field("stacks", &self.stacks).field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl<'m, P: Platform> PcpLists<'m, P> {
+    /// Bytes that [`carve`](Self::carve) takes at most for a zone with this span on `cpus` CPUs.
+    #[must_use]
+    #[cfg(not(loom))]
+    pub const fn bytes(config: &PcpConfig, span: PfnRange, cpus: u32) -> usize {
+        CpuStacks::<Tune, P>::bytes(cpus as usize, &config.capacities(span, cpus))
+    }
+
+    /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice. Batch and high
+    /// are those of a zone without watermarks until [`set_sizes`](Self::set_sizes).
+    #[cfg(not(loom))]
+    pub fn carve(
+        config: PcpConfig,
+        zone: &Zone<'m>,
+        cpus: u32,
+        carver: &mut pageblock_frame::Carver<'m>,
+    ) -> Option<Self> {
+        let capacities = config.capacities(zone.span(), cpus);
+        let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
+        let stacks = CpuStacks::carve(cpus as usize, &capacities, zone.states(), Tune::new(sizes), carver)?;
+        Some(Self::over(stacks, config, zone.pfn_of(0), sizes))
+    }
+
+    /// Lists inside a model, with room for `room` blocks each.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn model(config: PcpConfig, zone: &Zone<'m>, cpus: u32, room: u32) -> Self {
+        let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
+        let capacities =
+            core::array::from_fn(|stack| room * u32::from(List::all(config.set).any(|list| list.index() == stack)));
+        let stacks = CpuStacks::model(cpus as usize, &capacities, zone.states(), Tune::new(sizes));
+        Self::over(stacks, config, zone.pfn_of(0), sizes)
+    }
+
+    fn over(stacks: CpuStacks<'m, Tune, P>, config: PcpConfig, base: Pfn, sizes: Sizes) -> Self {
+        let lists = Self {
+            base,
+            config,
+            batch: AtomicU32::new(sizes.batch),
+            high: AtomicU32::new(sizes.high),
+            high_max: AtomicU32::new(sizes.high_max),
+            reclaiming: AtomicBool::new(false),
+            isolations: Lock::new(0),
+            stacks,
+        };
+        // Where all lists are counted together no operation may pass unseen.
+        let signal = if config.tuning == Tuning::Bounded { SIGNAL_RESIZE } else { SIGNAL_ACCOUNT };
+        for cpu in 0..lists.stacks.cpus() {
+            lists.stacks.signal(CpuId::new(cpu as u32), signal);
+        }
+        lists
+    }
+
+    /// The configuration that the lists were made with.
+    #[must_use]
+    pub const fn config(&self) -> &PcpConfig {
+        &self.config
+    }
+
+    /// The stacks below, for declaring a dead CPU offline.
+    #[must_use]
+    pub const fn stacks(&self) -> &CpuStacks<'m, Tune, P> {
+        &self.stacks
+    }
+
+    /// Batch and high as they are.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            batch: self.batch.load(Ordering::Relaxed),
+            high: self.high.load(Ordering::Relaxed),
+            high_max: self.high_max.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn store_sizes(&self, sizes: Sizes) {
+        self.batch.store(sizes.batch, Ordering::Relaxed);
+        self.high.store(sizes.high, Ordering::Relaxed);
+        self.high_max.store(sizes.high_max, Ordering::Relaxed);
+    }
+
+    /// The frame with this zone-relative index.
+    #[inline(always)]
+    pub(crate) fn pfn_of(&self, index: u32) -> Pfn {
+        Pfn::new(self.base.as_u64().wrapping_add(u64::from(index)))
+    }
+
+    /// The zone-relative index of a frame; nonsense, but no index of the zone, for frames below it.
+    #[inline(always)]
+    pub(crate) fn index_of(&self, pfn: Pfn) -> u64 {
+        pfn.as_u64().wrapping_sub(self.base.as_u64())
+    }
+
+    /// Takes a block from this CPU's list. `None` if the list is empty, the CPU has been signalled, or this is an interrupt
+    /// on top of a list operation: then [`alloc_slow`](Self::alloc_slow), after whatever tests the caller makes before it goes to the
+    /// zone.
+    #[inline(always)]
+    pub fn alloc(&self, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
+        let list = List::typed(order, migrate_type)?;
+        let inside = self.stacks.enter()?;
+        let (index, state) = inside.pop(list.index())?;
+        state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
+        Some(self.pfn_of(index))
+    }
+
+    /// Takes back a block with exactly the order with which it was handed out.
+    ///
+    /// # Errors
+    /// [`FreeError`] says what the frame is instead; nothing has changed.
+    #[inline(always)]
+    pub fn free(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let index = self.index_of(pfn);
+        if let Some(class) = class(order)
+            && let Some(mut inside) = self.stacks.enter()
+            && let Some(byte) = inside.frame(index)
+        {
+            // Relaxed: the frame's holder is the caller; anyone else who frees it is what this check finds.
+            let state = byte.load(Ordering::Relaxed);
+            let type_bits = state ^ StateByte::allocated(order, MigrateType::Unmovable).raw();
+            if type_bits & !TYPE_BITS == 0 && claim::<P>(byte, state) {
+                let list = List::at(class, type_bits >> TYPE_SHIFT);
+                if inside.push(list, index as u32) {
+                    return Ok(());
+                }
+                self.make_room(zone, &mut inside, index as u32, order);
+                return Ok(());
+            }
+        }
+        self.free_slow(zone, pfn, order)
+    }
+}
+
+/// The migrate type in a state byte.
+pub(crate) const TYPE_BITS: u8 = 0x30;
+pub(crate) const TYPE_SHIFT: u32 = 4;
+
+/// Turns an allocated block's state into a listed one's. False if someone else did meanwhile, which only
+/// [`Platform::HARDENED`] finds out.
+#[inline(always)]
+pub(crate) fn claim<P: Platform>(byte: &AtomicU8, state: u8) -> bool {
+    let listed = StateByte::from_raw(state).listed_again().raw();
+    if P::HARDENED {
+        // Relaxed: it decides who owns the frame, and publishes nothing.
+        return byte.compare_exchange(state, listed, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    }
+    byte.store(listed, Ordering::Relaxed);
+    true
+}
+
+const _: () = assert!(
+    StateByte::allocated(Order::ZERO, MigrateType::Reclaimable).raw()
+        ^ StateByte::allocated(Order::ZERO, MigrateType::Unmovable).raw()
+        == 2 << TYPE_SHIFT
+);

@@ -1,0 +1,216 @@
+//! The slow path: signals, refills, overflows, and everything that goes to the zone.
+//!
+//! # Bounded lists
+//! With [`Tuning::Bounded`] each list has a limit of its own. An overflow gives up to `call_limit` of the blocks that
+//! have been there longest back to the zone. Limits start at two batches. A list that overflows and then runs dry was too
+//! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much. Reclaim
+//! brings the limits down to one batch.
+
+use pageblock_buddy::{FreeError, Zone};
+use pageblock_frame::sync::{Inside, Ordering, View};
+use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
+
+use crate::config::Tuning;
+use crate::drain::{SIGNAL_DRAIN, SIGNAL_ISOLATE, SIGNAL_RESIZE};
+use crate::list::List;
+use crate::lists::{PcpLists, TYPE_BITS, claim};
+use crate::tune::{MOST_DOUBLINGS, Tune};
+
+/// What a CPU may do with its lists now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Use {
+    /// Take and give.
+    Full,
+    /// Take only: frames of an isolated pageblock might come in.
+    TakeOnly,
+    /// Neither: the lists are being drained.
+    Not,
+}
+
+impl<P: Platform> PcpLists<'_, P> {
+    /// Allocates where [`alloc`](Self::alloc) could not: answers signals, refills the list, or goes to the zone. The caller has
+    /// tested the watermarks; a refill may take up to a batch below them, as in Linux.
+    #[cold]
+    pub fn alloc_slow(
+        &self,
+        zone: &Zone<'_>,
+        order: Order,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        let list = List::of(self.config.set, order, migrate_type);
+        if let Some(list) = list
+            && !flags.contains(AllocFlags::HIGHATOMIC)
+            && let Some(mut inside) = self.stacks.enter()
+            && self.attend(zone, &mut inside) != Use::Not
+            && let Some(index) = self.take(zone, &mut inside, (list, migrate_type))
+        {
+            zone.states().set(index, StateByte::allocated(order, migrate_type));
+            return Some(self.pfn_of(index));
+        }
+        zone.alloc::<P>(order, migrate_type, flags)
+    }
+
+    /// Takes a block from a list, refilled if it is empty.
+    fn take(
+        &self,
+        zone: &Zone<'_>,
+        view: &mut View<'_, Tune>,
+        (list, migrate_type): (List, MigrateType),
+    ) -> Option<u32> {
+        let accounted = self.config.tuning != Tuning::Bounded;
+        if accounted {
+            view.value().note_alloc(self.config.tuning);
+        }
+        if view.len(list.index()) == 0 {
+            let blocks =
+                if accounted { self.accounted_refill(zone, view, list) } else { self.bounded_refill(view, list) };
+            let order = list.order();
+            let got = view.fill(list.index(), blocks, |slots| zone.alloc_bulk::<P>(order, migrate_type, slots));
+            view.value().count += got << order.as_u8();
+        }
+        let (index, _) = view.pop_always(list.index())?;
+        let frames = list.order().frames() as u32;
+        let tune = view.value();
+        tune.count = tune.count.saturating_sub(frames);
+        Some(index)
+    }
+
+    /// How many blocks a bounded list that ran dry asks for.
+    fn bounded_refill(&self, view: &mut View<'_, Tune>, list: List) -> u32 {
+        let order = list.order();
+        let batch = self.sizes().batch;
+        let capacity = view.capacity(list.index());
+        let limit = view.limit(list.index());
+        let tune = &mut view.value().lists[list.index()];
+        if core::mem::take(&mut tune.overflowed) {
+            // Too short: it had to give back what it now asks for.
+            view.set_limit(list.index(), limit.saturating_mul(2).min(capacity));
+        } else {
+            tune.doublings = (tune.doublings + 1).min(MOST_DOUBLINGS);
+        }
+        let doublings = view.value().lists[list.index()].doublings;
+        let quarter = (batch / 8).max(1) << doublings;
+        let blocks = self.config.refill.blocks(quarter.min(batch + 1), order);
+        let blocks = if order.as_u8() > pageblock_frame::COSTLY_ORDER.as_u8() { 1 } else { blocks };
+        // At least half of the list stays empty, so that the frees that follow find room.
+        blocks.min(self.config.call_limit.saturating_mul(2)).min(capacity.div_ceil(2)).max(1)
+    }
+
+    /// A list is at its limit: gives some of it back to the zone, and puts the block on it after all. The block is marked as
+    /// listed, and its frame is the caller's.
+    #[cold]
+    pub(crate) fn make_room(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, index: u32, order: Order) {
+        let state = zone.states().get(index);
+        let list = state.migrate_type().and_then(|t| List::of(self.config.set, order, t));
+        let Some(list) = list else {
+            // Of a type without lists. We own the frame: as if it had never been marked.
+            zone.free_bulk::<P>(order, &[index]);
+            return;
+        };
+        if !view.push(list.index(), index) {
+            let len = view.len(list.index());
+            let limit = view.limit(list.index());
+            let excess = len.saturating_sub(limit);
+            // Half at least stays, unless the limit has come down.
+            let some = limit.div_ceil(2).max(excess).clamp(1, self.config.call_limit);
+            self.give_back(zone, view, list, some);
+            let tune = &mut view.value().lists[list.index()];
+            tune.overflowed = true;
+            tune.doublings = tune.doublings.saturating_sub(1);
+            if !view.push(list.index(), index) {
+                zone.free_bulk::<P>(order, &[index]);
+            }
+        }
+    }
+
+    /// Gives up to `blocks` of a list's blocks, those that have been there longest, back to the zone. Returns how many.
+    pub(crate) fn give_back(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, list: List, blocks: u32) -> u32 {
+        if view.len(list.index()) == 0 {
+            return 0;
+        }
+        let order = list.order();
+        let given = view.take_oldest(list.index(), blocks, |oldest| {
+            let refused = zone.free_bulk::<P>(order, oldest);
+            debug_assert_eq!(refused, 0, "blocks on a list are marked as listed");
+        });
+        let tune = view.value();
+        tune.count = tune.count.saturating_sub(given << order.as_u8());
+        given
+    }
+
+    /// Frees where [`free`](Self::free) could not: answers signals, keeps the accounts, names a wrong free, goes to the zone.
+    #[cold]
+    pub(crate) fn free_slow(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let index = self.index_of(pfn);
+        let Some(mut inside) = crate::list::class(order).and_then(|_| self.stacks.enter()) else {
+            return zone.free::<P>(pfn, order);
+        };
+        let using = self.attend(zone, &mut inside);
+        let Some(byte) = inside.frame_always(index) else { return Err(FreeError::OutOfRange) };
+        let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
+        let Some(list) = self.list_of(state, order).filter(|_| using == Use::Full) else {
+            drop(inside);
+            return zone.free::<P>(pfn, order);
+        };
+        if !claim::<P>(byte, state.raw()) {
+            return Err(zone.wrong_free(index as u32));
+        }
+        if self.config.tuning == Tuning::Bounded {
+            self.make_room(zone, &mut inside, index as u32, order);
+        } else {
+            self.accounted_free(zone, &mut inside, (list, index as u32));
+        }
+        Ok(())
+    }
+
+    /// The list on which an allocated block of this order goes; `None` if it is not one.
+    fn list_of(&self, state: StateByte, order: Order) -> Option<List> {
+        let allocated = StateByte::allocated(order, MigrateType::Unmovable).raw();
+        (state.raw() & !TYPE_BITS == allocated)
+            .then(|| List::of(self.config.set, order, state.migrate_type()?))
+            .flatten()
+    }
+
+    /// Answers what the others have asked for, as far as one call may go, and says what the lists are good for now.
+    fn attend(&self, zone: &Zone<'_>, inside: &mut Inside<'_, Tune, P>) -> Use {
+        let seen = inside.answer(SIGNAL_RESIZE);
+        if seen & SIGNAL_RESIZE != 0 {
+            self.apply_sizes(inside);
+        }
+        if seen & SIGNAL_DRAIN != 0 {
+            if self.drain_some(zone, inside, self.config.call_limit) {
+                inside.answer(SIGNAL_DRAIN);
+            }
+            return Use::Not;
+        }
+        if seen & SIGNAL_ISOLATE != 0 { Use::TakeOnly } else { Use::Full }
+    }
+
+    /// Gives back up to `blocks` blocks of whatever lists. True if all lists are empty then.
+    pub(crate) fn drain_some(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, blocks: u32) -> bool {
+        let mut left = blocks;
+        for list in List::all(self.config.set) {
+            left -= self.give_back(zone, view, list, left);
+            if left == 0 {
+                return List::all(self.config.set).all(|list| view.len(list.index()) == 0);
+            }
+        }
+        true
+    }
+
+    /// Sets the limits of the lists to what the sizes and reclaim ask for.
+    pub(crate) fn apply_sizes(&self, view: &mut View<'_, Tune>) {
+        let sizes = self.sizes();
+        view.value().high = sizes.high;
+        if self.config.tuning != Tuning::Bounded {
+            return;
+        }
+        let reclaiming = self.reclaiming.load(Ordering::Relaxed);
+        for list in List::all(self.config.set) {
+            let frames = if reclaiming { sizes.batch } else { 2 * sizes.batch };
+            let least = u32::from(view.capacity(list.index()) > 0);
+            view.set_limit(list.index(), (frames >> list.order().as_u8()).max(least));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Every protocol between CPUs, in every interleaving with up to two preemptions. Run:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p pageblock-pcp --test loom --release --target-dir target/loom
+//! ```
+//!
+//! `LOOM_MAX_PREEMPTIONS=3` makes the bound three. Each model counts that what it is about has happened.
+#![cfg(loom)]
+#![expect(clippy::disallowed_types, reason = "counters that live outside the models")]
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::sync::Arc;
+use loom::thread;
+use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
+use pageblock_frame::sync::AtomicU8;
+use pageblock_frame::{AllocFlags, CpuId, MigrateType, NodeId, Order, Pageblock, Pfn, PfnRange, Platform, ZoneKind};
+use pageblock_pcp::{PcpConfig, PcpLists, Sizing};
+
+loom::thread_local! {
+    static CPU: Cell<u32> = Cell::new(0);
+}
+
+#[derive(Debug)]
+struct Machine<const HARD: bool>;
+
+// SAFETY: every thread of a model sets its own CPU number before it does anything; nothing is mapped.
+unsafe impl<const HARD: bool> Platform for Machine<HARD> {
+    const MAX_CPUS: usize = 2;
+    const HARDENED: bool = HARD;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+
+    fn pin() -> CpuId {
+        CpuId::new(CPU.with(Cell::get))
+    }
+}
+
+const FRAMES: u64 = 8;
+const NONE: AllocFlags = AllocFlags::empty();
+
+struct Fixture<const HARD: bool> {
+    zone: Zone<'static>,
+    lists: PcpLists<'static, Machine<HARD>>,
+}
+
+impl<const HARD: bool> Fixture<HARD> {
+    /// A zone of eight frames, and lists with room for two blocks on two CPUs.
+    fn new() -> Arc<Self> {
+        let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
+        let blocks =
+            Box::leak(Box::new([Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Movable)]));
+        let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
+        let skip = Box::leak(Box::new([0u64; 1]));
+        let storage = ZoneStorage::from_parts(&mut blocks[..1], states, skip).unwrap();
+        let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+        zone.release(span).unwrap();
+        let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
+        let lists = PcpLists::model(config, &zone, 2, 2);
+        let fixture = Self { zone, lists };
+        fixture.on(1, |f| f.lists.handle_kick(&f.zone));
+        fixture.on(0, |f| f.lists.handle_kick(&f.zone));
+        Arc::new(fixture)
+    }
+
+    /// Runs as a CPU. Main does so only while no thread is that CPU.
+    fn on<R>(&self, cpu: u32, work: impl FnOnce(&Self) -> R) -> R {
+        let before = CPU.with(|current| current.replace(cpu));
+        let result = work(self);
+        CPU.with(|current| current.set(before));
+        result
+    }
+
+    fn alloc(&self) -> Option<Pfn> {
+        let t = MigrateType::Movable;
+        self.lists.alloc(Order::ZERO, t).or_else(|| self.lists.alloc_slow(&self.zone, Order::ZERO, t, NONE))
+    }
+
+    fn free(&self, pfn: Pfn) -> Result<(), FreeError> {
+        self.lists.free(&self.zone, pfn, Order::ZERO)
+    }
+
+    /// Every frame is free or on a list, and both agree.
+    fn check(&self, held: u64) {
+        assert_eq!(self.zone.free_frames() + self.lists.frames() + held, FRAMES);
+        assert_eq!(self.zone.check(), Ok(()));
+        assert_eq!(self.lists.check(&self.zone), Ok(()));
+    }
+}
+
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
+    builder.preemption_bound = Some(bound.unwrap_or(2));
+    builder.check(model);
+}
+
+fn spawn<const HARD: bool, R: 'static>(
+    fixture: &Arc<Fixture<HARD>>,
+    cpu: u32,
+    work: impl FnOnce(&Fixture<HARD>) -> R + 'static,
+) -> thread::JoinHandle<R> {
+    let fixture = fixture.clone();
+    thread::spawn(move || {
+        CPU.with(|current| current.set(cpu));
+        work(&fixture)
+    })
+}
+
+fn happened(counters: &[(&str, &AtomicUsize)]) {
+    for (what, count) in counters {
+        assert!(count.load(Ordering::Relaxed) > 0, "no execution in which {what}");
+    }
+}
+
+fn count(counter: &AtomicUsize) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn an_owner_against_a_drain_request() {
+    static DURING: AtomicUsize = AtomicUsize::new(0);
+    static AFTER: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let first = fixture.alloc().unwrap();
+        fixture.free(first).unwrap();
+        let owner = spawn(&fixture, 0, |f| {
+            let a = f.alloc().unwrap();
+            f.free(a).unwrap();
+        });
+        fixture.on(1, |f| f.lists.drain_cpu(&f.zone, CpuId::new(0))).unwrap();
+        owner.join().unwrap();
+        // The request was answered in the middle, or is by the owner's next operation.
+        count(if fixture.lists.wait(0).is_ok() { &DURING } else { &AFTER });
+        fixture.check(0);
+        let next = fixture.alloc().unwrap();
+        assert_eq!(fixture.lists.wait(0), Ok(()), "the next operation answers");
+        fixture.free(next).unwrap();
+        fixture.check(0);
+    });
+    happened(&[("the owner answers while it works", &DURING), ("the owner answers later", &AFTER)]);
+}
+
+#[test]
+fn a_drained_list_is_seen_empty() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let first = fixture.alloc().unwrap();
+        fixture.free(first).unwrap();
+        let owner = spawn(&fixture, 0, |f| f.lists.handle_kick(&f.zone));
+        fixture.on(1, |f| {
+            let _ = f.lists.drain_cpu(&f.zone, CpuId::new(0));
+            if f.lists.wait(0).is_ok() {
+                // Without a lock: what the owner gave back happened before its answer.
+                assert_eq!(f.zone.free_frames(), FRAMES);
+                count(&SEEN);
+            }
+        });
+        owner.join().unwrap();
+        fixture.lists.handle_kick(&fixture.zone);
+        assert_eq!(fixture.zone.free_frames(), FRAMES);
+        fixture.check(0);
+    });
+    happened(&[("the requester sees the answer at once", &SEEN)]);
+}
+
+#[test]
+fn two_owners_refill_from_one_zone() {
+    static SPLIT: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let other = spawn(&fixture, 1, |f| {
+            let a = f.alloc().unwrap();
+            (a, f.alloc().unwrap())
+        });
+        let (a, b) = fixture.on(0, |f| (f.alloc().unwrap(), f.alloc().unwrap()));
+        let (c, d) = other.join().unwrap();
+        let mut all = [a, b, c, d];
+        all.sort();
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}: no frame twice");
+        if a.max(b) > c.min(d) && c.max(d) > a.min(b) {
+            count(&SPLIT);
+        }
+        fixture.check(4);
+        for pfn in all {
+            fixture.on(0, |f| f.free(pfn)).unwrap();
+        }
+        fixture.check(0);
+    });
+    happened(&[("the owners' frames interleave", &SPLIT)]);
+}
+
+#[test]
+fn an_offline_cpu_is_taken_over() {
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    static EARLY: AtomicUsize = AtomicUsize::new(0);
+    static LATE: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let owner = spawn(&fixture, 0, |f| {
+            let a = f.alloc().unwrap();
+            f.free(a).unwrap();
+            f.lists.go_offline().unwrap();
+            let b = f.alloc().unwrap(); // goes to the zone
+            f.free(b).unwrap();
+            f.lists.come_online().unwrap();
+            let list = f.lists.alloc(Order::ZERO, MigrateType::Movable);
+            count(if list.is_none() { &TAKEN } else { &LATE });
+            list.map(|pfn| f.free(pfn).unwrap());
+        });
+        fixture.on(1, |f| {
+            if f.lists.take_over(&f.zone, CpuId::new(0)).is_err() {
+                count(&EARLY);
+            }
+        });
+        owner.join().unwrap();
+        fixture.check(0);
+    });
+    happened(&[
+        ("the lists are taken over", &TAKEN),
+        ("the owner is not offline yet", &EARLY),
+        ("the owner finds its lists as it left them", &LATE),
+    ]);
+}
+
+#[test]
+fn a_frame_is_freed_on_another_cpu() {
+    static REUSED: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let mine = fixture.alloc().unwrap();
+        let other = spawn(&fixture, 1, move |f| {
+            f.free(mine).unwrap();
+            f.alloc().unwrap()
+        });
+        let a = fixture.on(0, |f| f.alloc().unwrap());
+        let b = other.join().unwrap();
+        assert_ne!(a, b);
+        if b == mine {
+            count(&REUSED);
+        }
+        fixture.check(2);
+        fixture.on(1, |f| f.free(a)).unwrap();
+        fixture.on(0, |f| f.free(b)).unwrap();
+        fixture.check(0);
+    });
+    happened(&[("the other CPU uses the frame", &REUSED)]);
+}
+
+#[test]
+fn of_two_frees_at_once_the_hardened_mode_takes_one() {
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+    static SECOND: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<true>::new();
+        let pfn = fixture.alloc().unwrap();
+        let other = spawn(&fixture, 1, move |f| f.free(pfn));
+        let mine = fixture.on(0, |f| f.free(pfn));
+        let theirs = other.join().unwrap();
+        count(if mine.is_ok() { &FIRST } else { &SECOND });
+        assert_ne!(mine.is_ok(), theirs.is_ok(), "exactly one free succeeds");
+        assert!(matches!(mine.and(theirs), Err(FreeError::OnList | FreeError::NotAllocated)));
+        fixture.check(0);
+    });
+    happened(&[("the first free wins", &FIRST), ("the second free wins", &SECOND)]);
+}
+
+#[test]
+fn a_drain_against_isolation() {
+    static KEPT_OUT: AtomicUsize = AtomicUsize::new(0);
+    static BEFORE: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let held = fixture.alloc().unwrap();
+        let owner = spawn(&fixture, 0, move |f| {
+            f.free(held).unwrap();
+            f.alloc() // from the list if the isolation has not begun, never later
+        });
+        fixture.on(1, |f| {
+            f.zone.isolate_block::<Machine<false>>(Pfn::new(0)).unwrap();
+            f.lists.begin_isolation(&f.zone);
+        });
+        let got = owner.join().unwrap();
+        count(if got.is_none() { &KEPT_OUT } else { &BEFORE });
+        // All of the zone is isolated: nothing may come out any more, and what is freed stays in.
+        assert_eq!(fixture.on(0, |f| f.alloc()), None);
+        if let Some(pfn) = got {
+            fixture.on(0, |f| f.free(pfn)).unwrap();
+            assert_eq!(fixture.on(0, |f| f.alloc()), None);
+        }
+        assert_eq!(fixture.lists.wait(0), Ok(()));
+        assert_eq!(fixture.lists.frames(), 0);
+        fixture.on(1, |f| {
+            f.zone.unisolate_block::<Machine<false>>(Pfn::new(0)).unwrap();
+            f.lists.end_isolation();
+        });
+        assert_eq!(fixture.zone.free_frames(), FRAMES);
+        let pfn = fixture.on(0, |f| f.alloc()).unwrap();
+        fixture.on(0, |f| f.free(pfn)).unwrap();
+        fixture.check(0);
+    });
+    happened(&[("the frame stays in the isolated block", &KEPT_OUT), ("the frame comes back before", &BEFORE)]);
+}
