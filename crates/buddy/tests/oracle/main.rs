@@ -1,5 +1,6 @@
 //! Zones against what knows nothing of buddies: the testkit's oracle, and the conformance suite.
 
 mod conformance;
+mod fallback;
 mod state_machine;
 mod subject;
