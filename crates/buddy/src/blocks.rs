@@ -23,7 +23,7 @@ impl ZoneCore<'_> {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         b.migrate_type = migrate_type;
         if top == Pageblock::WHOLE {
-            self.join_whole(block, migrate_type);
+            self.join_own_type(block, migrate_type);
         } else {
             self.set_top(block, top);
         }

@@ -118,7 +118,7 @@ impl ZoneCore<'_> {
         // It goes to its own type, which may have changed while it was out.
         let migrate_type = b.migrate_type;
         let Some(word) = self.candidates.word_mut(Set::new(migrate_type, Self::WHOLE), block) else { return };
-        let pair = *word >> (block % 64 ^ 1) & 1;
+        let pair = *word >> ((block % 64) ^ 1) & 1;
         let foreign = pair == 0 && buddy_top == Pageblock::WHOLE;
         if *word == 0 || foreign || self.levels != 1 || migrate_type as u8 > MigrateType::HighAtomic as u8 {
             return self.give_whole_slowly(block);
@@ -140,9 +140,22 @@ impl ZoneCore<'_> {
         self.join_whole(block, migrate_type);
     }
 
-    /// Puts a wholly free pageblock into its type's set, merging it with its neighbours. Its map is full already.
+    /// Puts a wholly free pageblock into its type's set, merging it with its neighbours, which may be of other ordinary types.
+    /// Its map is full already.
     #[inline(never)]
     pub(crate) fn join_whole(&mut self, block: u32, migrate_type: MigrateType) {
+        self.join_run::<true>(block, migrate_type);
+    }
+
+    /// The same for a pageblock that was free before and changed its type: it merges with neighbours of that type only, so
+    /// that no other pageblock's type changes with it.
+    #[inline(never)]
+    pub(crate) fn join_own_type(&mut self, block: u32, migrate_type: MigrateType) {
+        self.join_run::<false>(block, migrate_type);
+    }
+
+    #[inline(always)]
+    fn join_run<const ADOPT: bool>(&mut self, block: u32, migrate_type: MigrateType) {
         let set = Set::new(migrate_type, Self::WHOLE);
         self.candidates.insert_one(set, block);
         let mut word = self.candidates.word(set, block / 64);
@@ -154,7 +167,8 @@ impl ZoneCore<'_> {
             let buddy = at ^ (1 << level);
             if (word >> buddy) & half != half {
                 let other = self.blocks.get((block / 64 * 64 + buddy) as usize);
-                if other.is_none_or(|b| b.top != Pageblock::WHOLE)
+                if !ADOPT
+                    || other.is_none_or(|b| b.top != Pageblock::WHOLE)
                     || !self.adopt(block / 64 * 64 + buddy, level, migrate_type)
                 {
                     break;

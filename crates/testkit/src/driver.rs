@@ -87,9 +87,9 @@ pub trait Subject {
         false
     }
 
-    /// Two free pageblocks of these types may form one block of a higher order.
+    /// Two free pageblocks of these types, side by side, are one block of a higher order.
     fn merges(&self, a: MigrateType, b: MigrateType) -> bool {
-        a == b || (a.is_ordinary() && b.is_ordinary())
+        a == b
     }
 }
 

@@ -233,6 +233,21 @@ fn a_larger_victim_changes_hands_as_a_whole_or_as_far_as_needed() {
 }
 
 #[test]
+fn a_change_of_type_is_one_pageblocks_own_matter() {
+    let scene = Scene::with_order(&[Movable; 4], Policy::new(), Order::MAX);
+    scene.retype(2, Unmovable);
+    assert_eq!([0, 1, 2, 3].map(|block| scene.type_of(block)), [Movable, Movable, Unmovable, Movable]);
+    assert_eq!(scene.0.free_blocks()[9..=10], [2, 1]);
+    // A free that completes both takes the free neighbour along, as in Linux 6.10.
+    let order = PAGEBLOCK_ORDER;
+    assert_eq!(scene.0.alloc_at::<Machine>(Scene::start(2), order), Ok(()));
+    assert_eq!(scene.0.free::<Machine>(Scene::start(2), order), Ok(()));
+    assert_eq!([2, 3].map(|block| scene.type_of(block)), [Unmovable; 2]);
+    assert_eq!(scene.0.free_blocks()[9..=10], [0, 2]);
+    assert_eq!(scene.0.check(), Ok(()));
+}
+
+#[test]
 fn the_reserve_has_a_limit() {
     let frames = 1_270_000;
     let zone = subject::zone(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), range((0, frames))));
