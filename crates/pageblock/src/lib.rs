@@ -30,6 +30,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod adapt;
 mod allocator;
 mod bulk;
 mod config;

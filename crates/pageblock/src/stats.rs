@@ -17,6 +17,7 @@ use crate::inner::Inner;
 /// assert_eq!(frames.stats().to_string(), "0 of 0 frames free in 0 zones, 0 bytes of metadata, 0 bad frees");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Zones.
