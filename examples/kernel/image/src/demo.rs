@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use pageblock_frame::{Gfp, Order, Pfn};
+use pageblock::{Gfp, Order};
 use x86_64::structures::paging::mapper::CleanUp;
 use x86_64::structures::paging::page::PageRangeInclusive;
 use x86_64::structures::paging::{
@@ -14,7 +14,8 @@ use x86_64::structures::paging::{
 use x86_64::{PhysAddr, VirtAddr};
 
 use crate::arch::{ipi, paging};
-use crate::{mm, println};
+use crate::mm::{self, FRAMES};
+use crate::println;
 
 /// Where the lower half's test mappings begin: in two page tables at once.
 const BASE: u64 = 0x40_0000_0000 - 32 * 4096;
@@ -22,24 +23,6 @@ const BASE: u64 = 0x40_0000_0000 - 32 * 4096;
 const PAGES: u64 = 64;
 /// Where a 2 MiB page is mapped.
 const HUGE_BASE: u64 = 0x60_0000_0000;
-
-/// Frames for page tables.
-pub struct TableFrames;
-
-// SAFETY: what the allocator hands out is nobody else's until it is freed.
-unsafe impl FrameAllocator<Size4KiB> for TableFrames {
-    fn allocate_frame(&mut self) -> Option<PhysFrame<Size4KiB>> {
-        mm::alloc(Order::ZERO, Gfp::KERNEL).map(|pfn| PhysFrame::containing_address(PhysAddr::new(pfn.as_u64() << 12)))
-    }
-}
-
-impl FrameDeallocator<Size4KiB> for TableFrames {
-    unsafe fn deallocate_frame(&mut self, frame: PhysFrame<Size4KiB>) {
-        if let Err(error) = mm::free(Pfn::new(frame.start_address().as_u64() >> 12), Order::ZERO) {
-            panic!("page-table frame {frame:?} refused: {error}");
-        }
-    }
-}
 
 /// Maps frames in the lower half through new page tables, uses them, and takes everything down again.
 ///
@@ -70,20 +53,20 @@ pub fn clean_up(start: VirtAddr, end: VirtAddr) {
     let range: PageRangeInclusive<Size4KiB> =
         Page::range_inclusive(Page::containing_address(start), Page::containing_address(end));
     // SAFETY: only this CPU changes the structure of the tables; empty tables translate nothing that a CPU could use.
-    unsafe { paging::mapper().clean_up_addr_range(range, &mut TableFrames) };
+    unsafe { paging::mapper().clean_up_addr_range(range, &mut &FRAMES) };
 }
 
 fn map_small(mapper: &mut OffsetPageTable<'_>, page: Page<Size4KiB>) {
     let pfn = mm::alloc(Order::ZERO, Gfp::HIGHUSER_MOVABLE).expect("memory for a page");
-    let frame = PhysFrame::containing_address(PhysAddr::new(pfn.as_u64() << 12));
+    let frame = PhysFrame::containing_address(PhysAddr::new(pfn.phys()));
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
     // SAFETY: the frame was just allocated, and nobody uses the address.
-    unsafe { mapper.map_to(page, frame, flags, &mut TableFrames) }.expect("a free address").flush();
+    unsafe { mapper.map_to(page, frame, flags, &mut &FRAMES) }.expect("a free address").flush();
     let here = page.start_address().as_mut_ptr::<u64>();
     // SAFETY: mapped a moment ago; the direct map shows the same frame.
     unsafe {
         here.write_volatile(pfn.as_u64() ^ 0x55);
-        let direct = paging::phys_ptr::<u64>(pfn.as_u64() << 12).read_volatile();
+        let direct = paging::phys_ptr::<u64>(pfn.phys()).read_volatile();
         assert!(direct == pfn.as_u64() ^ 0x55, "frame {pfn:?} is not behind its page");
     }
 }
@@ -93,17 +76,15 @@ fn unmap_small(mapper: &mut OffsetPageTable<'_>, page: Page<Size4KiB>) {
     flush.ignore();
     ipi::shootdown(page.start_address());
     // SAFETY: no page refers to the frame any more.
-    unsafe { TableFrames.deallocate_frame(frame) };
+    unsafe { (&FRAMES).deallocate_frame(frame) };
 }
 
 fn map_huge(mapper: &mut OffsetPageTable<'_>) -> Page<Size2MiB> {
-    let order = Order::new(9).expect("512 frames");
-    let pfn = mm::alloc(order, Gfp::HIGHUSER_MOVABLE).expect("memory for a 2 MiB page");
+    let frame: PhysFrame<Size2MiB> = (&FRAMES).allocate_frame().expect("memory for a 2 MiB page");
     let page = Page::containing_address(VirtAddr::new(HUGE_BASE));
-    let frame = PhysFrame::<Size2MiB>::from_start_address(PhysAddr::new(pfn.as_u64() << 12)).expect("aligned");
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
     // SAFETY: the block was just allocated, and nobody uses the address.
-    unsafe { mapper.map_to(page, frame, flags, &mut TableFrames) }.expect("a free address").flush();
+    unsafe { mapper.map_to(page, frame, flags, &mut &FRAMES) }.expect("a free address").flush();
     // SAFETY: mapped a moment ago, 2 MiB long.
     unsafe { core::ptr::write_bytes(page.start_address().as_mut_ptr::<u8>(), 0x5a, 2 << 20) };
     page
@@ -113,10 +94,8 @@ fn unmap_huge(mapper: &mut OffsetPageTable<'_>, page: Page<Size2MiB>) {
     let (frame, flush) = mapper.unmap(page).expect("mapped before");
     flush.ignore();
     ipi::shootdown(page.start_address());
-    let order = Order::new(9).expect("512 frames");
-    if let Err(error) = mm::free(Pfn::new(frame.start_address().as_u64() >> 12), order) {
-        panic!("the 2 MiB page was refused: {error}");
-    }
+    // SAFETY: no page refers to the frame any more.
+    unsafe { (&FRAMES).deallocate_frame(frame) };
 }
 
 /// Uses the heap as any Rust program does.

@@ -49,7 +49,7 @@ fn fill_chain() -> u64 {
     let mut head = 0;
     let mut count = 0;
     while let Some(pfn) = mm::alloc(Order::ZERO, Gfp::KERNEL | Gfp::MEMALLOC | Gfp::NOWARN) {
-        let phys = pfn.as_u64() << 12;
+        let phys = pfn.phys();
         // SAFETY: the frame was just allocated.
         unsafe { phys_ptr::<Link>(phys).write_volatile(Link { next: head, own: phys, check: phys ^ CHECK }) };
         head = phys;

@@ -32,7 +32,7 @@ fn word(page: u64, index: usize) -> *mut u64 {
 pub fn populate(page: u64) -> bool {
     let Some(pfn) = mm::alloc(Order::ZERO, Gfp::HIGHUSER_MOVABLE | Gfp::NOWARN) else { return false };
     // SAFETY: just allocated.
-    unsafe { core::ptr::write_bytes(crate::arch::paging::phys_ptr::<u8>(pfn.as_u64() << 12), 0, 4096) };
+    unsafe { core::ptr::write_bytes(crate::arch::paging::phys_ptr::<u8>(pfn.phys()), 0, 4096) };
     SPACE.map(page, pfn);
     // SAFETY: mapped a moment ago.
     unsafe { word(page, NAME).write_volatile(MAGIC | page) };

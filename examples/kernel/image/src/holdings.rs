@@ -31,7 +31,7 @@ static HELD: Lock<Chain> = Lock::new(Chain { head: None, len: 0 });
 impl Chain {
     fn push(&mut self, block: Block) {
         // SAFETY: the block was just allocated, and its first word is the chain's.
-        unsafe { phys_ptr::<Link>(block.pfn.as_u64() << 12).write(Link { next: self.head }) };
+        unsafe { phys_ptr::<Link>(block.pfn.phys()).write(Link { next: self.head }) };
         self.head = Some(block);
         self.len += 1;
     }
@@ -39,7 +39,7 @@ impl Chain {
     fn pop(&mut self) -> Option<Block> {
         let block = self.head?;
         // SAFETY: the block is on the chain, so `push` wrote its link.
-        self.head = unsafe { phys_ptr::<Link>(block.pfn.as_u64() << 12).read() }.next;
+        self.head = unsafe { phys_ptr::<Link>(block.pfn.phys()).read() }.next;
         self.len -= 1;
         Some(block)
     }

@@ -163,7 +163,7 @@ fn words(len: usize) -> (&'static mut [u64], Pfn, Order) {
     let order = Order::new(frames.trailing_zeros() as u8).expect("not more than the largest block");
     let pfn = must_alloc(order, Gfp::KERNEL | Gfp::ZERO);
     // SAFETY: the block was just allocated, is at least this large, and is freed when the slice is out of use.
-    let words = unsafe { core::slice::from_raw_parts_mut(phys_ptr(pfn.as_u64() << 12), len) };
+    let words = unsafe { core::slice::from_raw_parts_mut(phys_ptr(pfn.phys()), len) };
     words.fill(0);
     (words, pfn, order)
 }

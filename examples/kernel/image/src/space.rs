@@ -19,8 +19,8 @@ use x86_64::structures::paging::{Mapper, Page, PageTableFlags, PhysFrame, Size4K
 
 use crate::arch::ipi;
 use crate::arch::paging::{self, phys_ptr};
-use crate::demo::{self, TableFrames};
-use crate::mm;
+use crate::demo;
+use crate::mm::{self, FRAMES};
 
 /// Where the pages begin.
 const BASE: u64 = 0x10_0000_0000;
@@ -167,7 +167,7 @@ impl Space {
                 let mapped = unsafe {
                     let page = Page::<Size4KiB>::containing_address(address(page));
                     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
-                    mapper.map_to(page, frame, flags, &mut TableFrames)
+                    mapper.map_to(page, frame, flags, &mut &FRAMES)
                 };
                 mapped.expect("memory for page tables").ignore();
                 write(page, 0);
