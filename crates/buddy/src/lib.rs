@@ -10,6 +10,7 @@
 //! * [`Policy`]: how migrate types fall back on one another
 //! * [`Watermarks`] and lowmem reserves, and the test against them; [`Reserves`] sets them for all zones of a machine
 //! * [`Node`] and [`Zonelist`]: in which order the zones of a machine are tried
+//! * [`ZoneScan`]: what compaction's scanners look at, withhold and take
 //! * [`FreeCounts`] and the lines of `/proc/buddyinfo`, `pagetypeinfo`, `zoneinfo`
 //! * [`Violation`]: what [`Zone::check`] finds when it recomputes all that from the bits
 //!
@@ -46,6 +47,7 @@ mod held;
 mod node;
 mod policy;
 mod report;
+mod scan;
 mod storage;
 mod watermark;
 mod whole;
@@ -61,6 +63,7 @@ pub use policy::Policy;
 pub use report::{
     BlockTypeInfo, BuddyInfo, CmaColumn, FragmentationLine, FreeCounts, PageTypeHeading, PageTypeInfo, ZoneInfo,
 };
+pub use scan::{BlockView, Held, Patience, Servable, ZoneScan, count_free_blocks};
 pub use storage::ZoneStorage;
 pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
 pub use zone::{Unreserve, Zone, ZoneConfig};

@@ -7,6 +7,7 @@
 //! * [`decompose()`]: the per-order counts that a set of free frames must have, found the slow and obvious way.
 //! * [`maps`]: memory maps as firmware delivers them on a bad day, and the frames that are in them.
 //! * [`regions`]: such maps out of random bytes, and whether the normaliser gets them right.
+//! * [`movables`]: an owner of movable memory over nothing but a table, and one that breaks every promise.
 //! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
 //! * [`conformance`]: points that every frame allocator should pass, run against ours and against those of others.
 //!
@@ -21,6 +22,7 @@ mod decompose;
 mod driver;
 pub mod host;
 pub mod maps;
+pub mod movables;
 mod op;
 mod oracle;
 pub mod regions;

@@ -1,0 +1,500 @@
+//! What the scanners of compaction need: looking at pageblocks, withholding them, and moving frames in and out of hand.
+//!
+//! A pageblock's free frames are isolated by withholding the pageblock, which moves one list entry: the frames stay
+//! free in the map, nobody can allocate them, and whoever stops half-way has nothing to put back but that entry.
+//! Every method holds the zone lock for a bounded number of word operations, with interrupts saved.
+
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use pageblock_frame::sync::IrqGuard;
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, Platform, StateByte};
+
+use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
+use crate::candidates::Set;
+use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::edit::for_each_run;
+use crate::policy::fallbacks;
+use crate::zone::Zone;
+
+/// Pageblocks looked at in one lock hold.
+const LOOKS_PER_HOLD: u32 = 64;
+/// From so many frames of one pageblock on, giving them back recounts the pageblock rather than merge one by one.
+const RECOUNT_FROM: usize = 6;
+
+/// Whether a scanner waits for the zone lock without a word.
+///
+/// ```
+/// assert_ne!(pageblock_buddy::Patience::Wait, pageblock_buddy::Patience::Note);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// It waits.
+    Wait,
+    /// It waits, but remembers that it had to: asynchronous runs end then.
+    Note,
+}
+
+/// A pageblock at one moment.
+///
+/// ```
+/// use pageblock_frame::MigrateType;
+/// let view = pageblock_buddy::BlockView::default();
+/// assert_eq!((view.migrate_type, view.used()), (MigrateType::Movable, 0));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BlockView {
+    /// Its number, from the zone's base.
+    pub block: u32,
+    /// Free frames.
+    pub free: u16,
+    /// Frames that belong to the allocator.
+    pub managed: u16,
+    /// What it is for; of a withheld pageblock, what it was for.
+    pub migrate_type: MigrateType,
+    /// Withheld from allocation, by whomever.
+    pub withheld: bool,
+    /// Skip bit: nothing to be found there.
+    pub skip: bool,
+    /// A number that scanners left there; 0 at first.
+    pub note: u16,
+    /// Largest order that it can serve, 9 if it is wholly free; `None` with nothing free.
+    pub largest: Option<Order>,
+}
+
+impl BlockView {
+    /// Frames in somebody's hands.
+    #[must_use]
+    pub const fn used(&self) -> u16 {
+        self.managed.saturating_sub(self.free)
+    }
+
+    /// True if all 512 frames are free.
+    #[must_use]
+    pub const fn is_wholly_free(&self) -> bool {
+        self.free as u64 == PAGEBLOCK_FRAMES
+    }
+
+    #[inline(always)]
+    fn of(block: u32, b: &Pageblock, skip: bool) -> Self {
+        let withheld = b.migrate_type == MigrateType::Isolate;
+        let largest = (b.top != Pageblock::NO_TOP).then(|| Order::saturating(b.top));
+        Self {
+            block,
+            free: b.free,
+            managed: b.managed,
+            migrate_type: if withheld { b.saved_type } else { b.migrate_type },
+            withheld,
+            skip,
+            note: u16::from_le_bytes([b.spare[0], b.spare[1]]),
+            largest,
+        }
+    }
+}
+
+/// How many maximal free blocks a pageblock's free frames make.
+///
+/// ```
+/// assert_eq!(pageblock_buddy::count_free_blocks(&[0b1011, u64::MAX, 0, 0, 0, 0, 0, 0]), 3);
+/// ```
+#[must_use]
+pub fn count_free_blocks(map: &[u64; BLOCK_WORDS]) -> u32 {
+    let mut blocks = 0;
+    for_each_run(map, |_, runs| blocks += runs);
+    blocks
+}
+
+/// A block that a scanner holds: its zone-relative index, and the state byte that it had.
+///
+/// ```
+/// use pageblock_buddy::Held;
+/// use pageblock_frame::{MigrateType, Order, StateByte};
+/// let held = Held { index: 8, state: StateByte::allocated(Order::new(3).unwrap(), MigrateType::Movable) };
+/// assert_eq!(held.order().frames(), 8);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// First frame.
+    pub index: u32,
+    /// What the frame was before it was taken out.
+    pub state: StateByte,
+}
+
+impl Held {
+    /// Size of the block.
+    #[must_use]
+    pub const fn order(self) -> Order {
+        self.state.order()
+    }
+}
+
+/// Who could serve a request from the free lists.
+///
+/// ```
+/// use pageblock_buddy::Servable;
+/// assert!(Servable::Own > Servable::No);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Servable {
+    /// Nobody.
+    No,
+    /// Another type, from a wholly free pageblock.
+    WholeBlock,
+    /// Another type, whose pageblock the request may take over.
+    Claimable,
+    /// The request's own type.
+    Own,
+}
+
+/// A scanner's access to a zone. One thread's; it notes whether it ever had to wait for the lock.
+///
+/// ```
+/// # use core::mem::MaybeUninit;
+/// # use core::ptr::NonNull;
+/// use pageblock_buddy::{Patience, Zone, ZoneConfig, ZoneStorage};
+/// use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
+/// # struct Host;
+/// # // SAFETY: one thread, no memory asked for.
+/// # unsafe impl pageblock_frame::Platform for Host {
+/// #     const MAX_CPUS: usize = 1;
+/// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+/// # }
+/// let span = PfnRange::new(Pfn::new(0), Pfn::new(1024));
+/// let config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
+/// let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)];
+/// let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(&mut raw)).unwrap();
+/// let zone = Zone::new(config, storage).unwrap();
+/// zone.release(span).unwrap();
+///
+/// let scan = zone.scan::<Host>(Patience::Note);
+/// assert_eq!(scan.withhold(1).map(|view| view.free), Some(512));
+/// assert_eq!(zone.free_frames(), 512); // block 0 only
+/// let mut targets = [0; 2];
+/// assert_eq!(scan.take(1, Order::ZERO, &mut targets), 2);
+/// assert_eq!(targets, [512, 513]);
+/// scan.give_free(&targets, Order::ZERO);
+/// scan.restore(1);
+/// assert_eq!((zone.free_frames(), zone.check()), (1024, Ok(())));
+/// assert!(!scan.is_contended());
+/// ```
+#[derive(Debug)]
+pub struct ZoneScan<'z, 'm, P> {
+    zone: &'z Zone<'m>,
+    patience: Patience,
+    contended: Cell<bool>,
+    platform: PhantomData<P>,
+}
+
+impl<'m> Zone<'m> {
+    /// A scanner's access to the zone.
+    #[must_use]
+    pub const fn scan<P: Platform>(&self, patience: Patience) -> ZoneScan<'_, 'm, P> {
+        ZoneScan { zone: self, patience, contended: Cell::new(false), platform: PhantomData }
+    }
+}
+
+impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
+    #[inline(always)]
+    fn lock(&self) -> IrqGuard<'z, ZoneCore<'m>, P> {
+        if self.patience == Patience::Note {
+            if let Some(core) = self.zone.core.try_lock_irq::<P>() {
+                return core;
+            }
+            self.contended.set(true);
+        }
+        self.zone.lock::<P>()
+    }
+
+    /// The zone.
+    #[must_use]
+    #[inline(always)]
+    pub const fn zone(&self) -> &'z Zone<'m> {
+        self.zone
+    }
+
+    /// True if the lock was held by somebody else once (only with [`Patience::Note`]).
+    #[must_use]
+    pub const fn is_contended(&self) -> bool {
+        self.contended.get()
+    }
+
+    /// Number of pageblocks, from the zone's base to its end.
+    #[must_use]
+    pub const fn blocks(&self) -> u32 {
+        self.zone.states().len().div_ceil(PAGEBLOCK_FRAMES as usize) as u32
+    }
+
+    /// A pageblock now; `None` past the end.
+    #[must_use]
+    #[inline]
+    pub fn view(&self, block: u32) -> Option<BlockView> {
+        view(&self.lock(), block)
+    }
+
+    /// A pageblock's free frames now; none past the end.
+    #[must_use]
+    #[inline]
+    pub fn map(&self, block: u32) -> [u64; BLOCK_WORDS] {
+        self.lock().blocks.get(block as usize).map_or([0; BLOCK_WORDS], |b| b.map)
+    }
+
+    /// Shows pageblocks to `visit`, which is called without the lock: each is as it was a moment ago.
+    pub fn survey(&self, blocks: Range<u32>, mut visit: impl FnMut(BlockView)) {
+        let mut views = [BlockView::default(); LOOKS_PER_HOLD as usize];
+        let end = blocks.end.min(self.blocks());
+        let mut at = blocks.start;
+        while at < end {
+            let some = (end - at).min(LOOKS_PER_HOLD);
+            let core = self.lock();
+            for (slot, block) in views.iter_mut().zip(at..at + some) {
+                *slot = view(&core, block).unwrap_or_default();
+            }
+            drop(core);
+            views.iter().take(some as usize).for_each(|view| visit(*view));
+            at += some;
+        }
+    }
+
+    /// Writes the lowest pageblocks of a type, from pageblock `from` on, whose largest free block has exactly this order, below 9;
+    /// returns how many.
+    pub fn listed(&self, (migrate_type, order): (MigrateType, Order), from: u32, out: &mut [u32]) -> usize {
+        let core = self.lock();
+        let set = Set::new(migrate_type, u32::from(order.as_u8()).min(BLOCK_SHIFT - 1));
+        let (mut at, mut found) = (from, 0);
+        while let Some(slot) = out.get_mut(found)
+            && let Some(block) = core.candidates.first_from(set, at)
+        {
+            if core.blocks.get(block as usize).is_some_and(|b| b.top == order.as_u8()) {
+                *slot = block;
+                found += 1;
+            }
+            at = block + 1;
+        }
+        found
+    }
+
+    /// Who could serve a block of `order` to a request of this type, as the free lists are now. Watermarks are not asked.
+    #[must_use]
+    pub fn servable(&self, order: Order, wanted: MigrateType) -> Servable {
+        let mut core = self.lock();
+        let o = u32::from(order.as_u8());
+        if core.can_serve(wanted, o) || (wanted == MigrateType::Movable && core.can_serve(MigrateType::Cma, o)) {
+            return Servable::Own;
+        }
+        let largest = |core: &mut ZoneCore<'_>, from| {
+            let part = (o..BLOCK_SHIFT).rev().find(|&order| core.partial(from, order).is_some());
+            core.largest_run(from).filter(|&order| order >= o).or(part)
+        };
+        let others = fallbacks(wanted).into_iter().filter_map(|from| largest(&mut core, from)).max();
+        if wanted.is_ordinary() && others.is_some_and(|top| core.policy.can_claim(top, wanted)) {
+            return Servable::Claimable;
+        }
+        let whole = core.nr_free.iter().skip(o.max(BLOCK_SHIFT) as usize).any(|&blocks| blocks > 0);
+        if whole { Servable::WholeBlock } else { Servable::No }
+    }
+
+    /// Free blocks by order, of all types.
+    #[must_use]
+    pub fn free_blocks(&self) -> [u64; Order::COUNT] {
+        self.lock().nr_free
+    }
+
+    /// Withholds a pageblock of an ordinary or CMA type from allocation, and returns it as it is then. `None`, with nothing
+    /// changed, if it is not the allocator's, of another type, or withheld already.
+    #[inline]
+    pub fn withhold(&self, block: u32) -> Option<BlockView> {
+        let mut core = self.lock();
+        let migrate_type = core.blocks.get(block as usize)?.migrate_type;
+        if !migrate_type.is_ordinary() && migrate_type != MigrateType::Cma {
+            return None;
+        }
+        core.isolate(block).ok()?;
+        self.zone.publish(&core);
+        view(&core, block)
+    }
+
+    /// Gives back to allocation what [`withhold`](Self::withhold) took, as the type it was.
+    #[inline]
+    pub fn restore(&self, block: u32) {
+        let mut core = self.lock();
+        // Only whoever withheld it calls this; if it is not withheld any more, there is nothing to do.
+        let _ = core.unisolate(block);
+        self.zone.publish(&core);
+    }
+
+    /// Takes up to `out.len()` free blocks of `order` below 6 out of one pageblock and marks them isolated. Isolated single ones first, then
+    /// from the bottom. Writes indices, returns how many.
+    pub fn take(&self, block: u32, order: Order, out: &mut [u32]) -> usize {
+        let mut core = self.lock();
+        let got = core.take_runs(block, u32::from(order.as_u8()), out);
+        for &index in out.iter().take(got) {
+            self.zone.states().set(index, StateByte::isolated(order));
+        }
+        self.zone.publish(&core);
+        got
+    }
+
+    /// Marks blocks that their owner has lent as isolated. Writes a 1 into `taken` for each that still was the
+    /// allocated block that the scanner had seen.
+    pub fn mark(&self, lent: &[Held]) -> u64 {
+        // Held so that this is exact against a free of the same block on another CPU.
+        let _core = self.lock();
+        let mut taken = 0;
+        for (i, held) in lent.iter().enumerate() {
+            if self.zone.states().get(held.index) == held.state && held.state.is_allocated() {
+                self.zone.states().set(held.index, StateByte::isolated(held.order()));
+                taken |= 1 << i;
+            }
+        }
+        taken
+    }
+
+    /// Turns a block that was allocated while it was a target back into an isolated one. False if it is not allocated any more.
+    pub fn reclaim_target(&self, index: u32, order: Order) -> bool {
+        let _core = self.lock();
+        let state = self.zone.states().get(index);
+        let ours = state.without_type() == StateByte::allocated(order, MigrateType::Unmovable).raw();
+        if ours {
+            self.zone.states().set(index, StateByte::isolated(order));
+        }
+        ours
+    }
+
+    /// Frees isolated blocks of one order. Those that are not isolated with this order are left alone; returns how many.
+    pub fn give_free(&self, indices: &[u32], order: Order) -> usize {
+        let mut core = self.lock();
+        let mut refused = 0;
+        let mut rest = indices;
+        while let Some(&first) = rest.first() {
+            let block = first >> BLOCK_SHIFT;
+            let same = rest.iter().position(|index| index >> BLOCK_SHIFT != block).unwrap_or(rest.len());
+            let (group, others) = rest.split_at_checked(same.max(1)).unwrap_or((rest, &[]));
+            refused += core.give_isolated(block, order, group);
+            rest = others;
+        }
+        self.zone.publish(&core);
+        refused
+    }
+
+    /// Restores the pageblocks of a block that was emptied, and hands that block out under the same lock hold, so that nobody can come in
+    /// between. As [`take_whole`](Self::take_whole); the pageblocks are restored in any case.
+    pub fn capture(&self, index: u32, order: Order, wanted: MigrateType) -> Option<Pfn> {
+        let mut core = self.lock();
+        for block in blocks_of(index, order) {
+            let _ = core.unisolate(block);
+        }
+        let taken = core.take_place(index, order, wanted);
+        self.zone.publish(&core);
+        taken.then(|| self.zone.pfn_of(index))
+    }
+
+    /// Hands out the block at a place, if all of it is free and no pageblock of it is withheld. Wholly taken pageblocks of
+    /// ordinary types take the request's type.
+    pub fn take_whole(&self, index: u32, order: Order, wanted: MigrateType) -> Option<Pfn> {
+        let mut core = self.lock();
+        let taken = core.take_place(index, order, wanted);
+        self.zone.publish(&core);
+        taken.then(|| self.zone.pfn_of(index))
+    }
+
+    /// Sets a pageblock's skip bit; returns what it was.
+    pub fn set_skip(&self, block: u32) -> bool {
+        self.lock().skip.get_mut(block as usize).is_some_and(|mut bit| bit.replace(true))
+    }
+
+    /// Clears the skip bits of all pageblocks.
+    pub fn clear_skips(&self) {
+        self.lock().skip.fill(false);
+    }
+
+    /// Leaves a number with a pageblock; see [`BlockView::note`].
+    pub fn set_note(&self, block: u32, note: u16) {
+        if let Some(b) = self.lock().blocks.get_mut(block as usize) {
+            [b.spare[0], b.spare[1]] = note.to_le_bytes();
+        }
+    }
+}
+
+fn view(core: &ZoneCore<'_>, block: u32) -> Option<BlockView> {
+    let b = core.blocks.get(block as usize)?;
+    Some(BlockView::of(block, b, core.skip.get(block as usize).is_some_and(|bit| *bit)))
+}
+
+/// The pageblocks that a block lies in.
+fn blocks_of(index: u32, order: Order) -> Range<u32> {
+    index >> BLOCK_SHIFT..((index + (order.frames() as u32 - 1)) >> BLOCK_SHIFT) + 1
+}
+
+impl ZoneCore<'_> {
+    fn take_place(&mut self, index: u32, order: Order, wanted: MigrateType) -> bool {
+        let o = u32::from(order.as_u8());
+        let withheld = |block| self.blocks.get(block as usize).is_none_or(|b| b.migrate_type == MigrateType::Isolate);
+        if o > self.max_order || blocks_of(index, order).any(withheld) || !self.take_at(index, o) {
+            return false;
+        }
+        for block in blocks_of(index, order) {
+            let ordinary = self.blocks.get(block as usize).is_some_and(|b| b.migrate_type.is_ordinary());
+            if o >= BLOCK_SHIFT && wanted.is_ordinary() && ordinary {
+                self.set_type(block, wanted);
+            }
+        }
+        self.states.set(index, StateByte::allocated(order, wanted));
+        true
+    }
+
+    /// Takes blocks of `order` below 6 out of a pageblock, exact runs before parts of larger ones.
+    fn take_runs(&mut self, block: u32, order: u32, out: &mut [u32]) -> usize {
+        if order >= WORD_ORDER || self.blocks.get(block as usize).is_none_or(|b| b.free == 0) {
+            return 0;
+        }
+        let mut got = 0;
+        self.edit_block(block, |core| {
+            let Some(b) = core.blocks.get_mut(block as usize) else { return };
+            for only_exact in [true, false] {
+                for (word, map) in b.map.iter_mut().enumerate() {
+                    let runs = bits::runs(*map, order);
+                    let mut starts = if only_exact { bits::exact(runs, order) } else { runs };
+                    while starts != 0
+                        && let Some(slot) = out.get_mut(got)
+                    {
+                        let at = starts.trailing_zeros();
+                        starts &= starts - 1;
+                        *map &= !(bits::ones(order) << at);
+                        *slot = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER | at;
+                        got += 1;
+                    }
+                }
+            }
+        });
+        got
+    }
+
+    /// Frees those of one pageblock's blocks that are isolated with this order; returns how many are not.
+    fn give_isolated(&mut self, block: u32, order: Order, group: &[u32]) -> usize {
+        let isolated = StateByte::isolated(order);
+        let o = u32::from(order.as_u8());
+        let mut masks = [0u64; BLOCK_WORDS];
+        let mut refused = 0;
+        for &index in group {
+            if self.states.get(index) != isolated {
+                refused += 1;
+                continue;
+            }
+            self.states.set(index, StateByte::INSIDE);
+            if o >= WORD_ORDER || group.len() < RECOUNT_FROM {
+                self.give(index, o);
+            } else {
+                masks[(index >> WORD_ORDER) as usize % BLOCK_WORDS] |= bits::ones(o) << (index % WORD_FRAMES);
+            }
+        }
+        if masks != [0; BLOCK_WORDS] {
+            self.edit_block(block, |core| {
+                if let Some(b) = core.blocks.get_mut(block as usize) {
+                    b.map.iter_mut().zip(masks).for_each(|(word, mask)| *word |= mask);
+                }
+            });
+        }
+        refused
+    }
+}

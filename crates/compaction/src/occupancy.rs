@@ -1,0 +1,380 @@
+//! The default: the emptiest pageblock that can be emptied is, into the fullest.
+//!
+//! Linux's scanners start to move a pageblock's frames before they know that the last of them can be moved, and find it
+//! out by scanning. Here a pageblock is chosen by its count of free frames, read through once (eight or sixteen state bytes a
+//! load), withheld, and its blocks are borrowed from their owner before the first of them is moved.
+//! What could not be emptied is noted with its number of free frames, and not looked at again before that changes.
+
+use arrayvec::ArrayVec;
+use pageblock_buddy::{Held, ZoneScan};
+use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode};
+use pageblock_frame::sync::Ordering;
+use pageblock_frame::trace::{CompactEvent, CompactResult, Event, RunCounts, ScanPositions};
+use pageblock_frame::{
+    BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, Platform, StateByte,
+};
+
+use crate::choice::{Candidate, Choice, appraise, best_part, hopeless, is_target, step_of};
+use crate::compactor::positions;
+use crate::moving::{CLUSTER, Cluster, Mover, Stock};
+use crate::{Compactor, Config, Origin, Outcome, Request, score};
+
+const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
+
+/// One run.
+struct Run<'a, 'z, 'm, P, M> {
+    compactor: &'a Compactor,
+    mover: Mover<'a, 'z, 'm, P, M>,
+    request: &'a Request,
+    /// The order to be made.
+    order: Order,
+    counts: RunCounts,
+    stock: Stock,
+    /// Pageblocks that somebody was using just now.
+    busy: ArrayVec<u32, 64>,
+    /// The pageblocks compared now, and where among them the search for targets is.
+    window: (u32, u32),
+    target: u32,
+    source: u32,
+    captured: Option<Pfn>,
+}
+
+/// How emptying a block went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Emptied {
+    Yes,
+    No,
+    /// It may go better later, or in another mode.
+    NotNow,
+    /// There was nothing to move to.
+    NoRoom,
+}
+
+/// Compacts the zone; says how it went, and where it last worked.
+pub(crate) fn run<P: Platform, M: Migrate>(
+    compactor: &Compactor,
+    scan: &ZoneScan<'_, '_, P>,
+    migrator: &M,
+    request: &Request,
+) -> (Outcome, ScanPositions) {
+    let passes = compactor.config().passes;
+    let mut run = Run {
+        compactor,
+        mover: Mover { scan, migrator, mode: request.mode, passes },
+        request,
+        order: request.order.unwrap_or(PAGEBLOCK_ORDER),
+        counts: RunCounts::default(),
+        stock: Stock::new(),
+        busy: ArrayVec::new(),
+        window: (0, 0),
+        target: 0,
+        source: 0,
+        captured: None,
+    };
+    compactor.trace_run::<P>(CompactEvent::Begin(run.positions()));
+    let result = if run.order > scan.zone().max_order() { CompactResult::Complete } else { run.over_windows() };
+    let at = run.positions();
+    (Outcome { result, captured: run.captured, counts: run.counts }, at)
+}
+
+impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
+    fn config(&self) -> &Config {
+        self.compactor.config()
+    }
+
+    fn positions(&self) -> ScanPositions {
+        positions(self.mover.scan.zone(), (self.source * BLOCK, self.target * BLOCK), self.request.mode)
+    }
+
+    /// Compares the pageblocks of one window after another, from the one on that the last run stopped at.
+    fn over_windows(&mut self) -> CompactResult {
+        let blocks = self.mover.scan.blocks();
+        let group = (self.order.frames() as u32 / BLOCK).max(1);
+        let size = self.config().window.max(group).next_multiple_of(group).min(blocks.next_multiple_of(group));
+        let windows = blocks.div_ceil(size.max(1));
+        let first = self.compactor.window.load(Ordering::Relaxed) % windows.max(1);
+        if self.request.full {
+            (0..blocks).for_each(|block| self.mover.scan.set_note(block, 0));
+        }
+        for window in (first..windows).chain(0..first) {
+            self.window = (window * size, ((window + 1) * size).min(blocks));
+            self.target = self.window.1;
+            let result = self.in_window();
+            if result != CompactResult::Complete {
+                self.compactor.window.store(window, Ordering::Relaxed);
+                return result;
+            }
+        }
+        CompactResult::Complete
+    }
+
+    fn in_window(&mut self) -> CompactResult {
+        loop {
+            let busy = &self.busy;
+            let (scan, range) = (self.mover.scan, self.window.0..self.window.1);
+            let choice = Choice::make(scan, range, self.request, self.order, |block| busy.contains(&block));
+            if choice.candidates.is_empty() {
+                return CompactResult::Complete;
+            }
+            let mut any = false;
+            for candidate in &choice.candidates {
+                if let Some(result) = self.stop() {
+                    return result;
+                }
+                let Some(threshold) = choice.threshold(candidate) else { return CompactResult::Complete };
+                match self.empty(candidate, threshold) {
+                    Emptied::Yes if self.request.order.is_some() => return CompactResult::Success,
+                    Emptied::Yes => any = true,
+                    Emptied::NoRoom => return CompactResult::Complete,
+                    Emptied::NotNow if self.busy.try_push(candidate.block).is_err() => {
+                        return CompactResult::PartialSkipped;
+                    }
+                    Emptied::No | Emptied::NotNow => {}
+                }
+                if any {
+                    // What was full enough and what was empty enough has changed.
+                    break;
+                }
+            }
+        }
+    }
+
+    fn stop(&self) -> Option<CompactResult> {
+        let reschedules = self.request.mode == MigrateMode::Async;
+        match self.mover.migrator.interrupt() {
+            Interrupt::Fatal => return Some(CompactResult::Contended),
+            Interrupt::Reschedule if reschedules => return Some(CompactResult::Contended),
+            _ => {}
+        }
+        if self.mover.scan.is_contended() || (reschedules && self.mover.migrator.is_overlent()) {
+            return Some(CompactResult::Contended);
+        }
+        if self.request.origin == Origin::Proactive {
+            let low = score::marks(self.config().proactiveness).low;
+            let scattered = score::zone_score(&self.mover.scan.free_blocks()) > low;
+            return (!scattered).then_some(CompactResult::Success);
+        }
+        None
+    }
+
+    /// Empties a candidate, or a part of it, and captures it where the request wants it so.
+    fn empty(&mut self, candidate: &Candidate, threshold: u16) -> Emptied {
+        let Some((index, frames)) = self.read(candidate) else { return Emptied::No };
+        self.source = index / BLOCK;
+        let first = index / BLOCK;
+        let end = (index + frames).div_ceil(BLOCK);
+        let mut withheld = first;
+        while withheld < end && self.mover.scan.withhold(withheld).is_some() {
+            withheld += 1;
+        }
+        let mut emptied = if withheld == end { Emptied::Yes } else { Emptied::NotNow };
+        for block in first..withheld {
+            if emptied == Emptied::Yes {
+                let from = index.max(block * BLOCK);
+                emptied = self.vacate(block, (from, frames.min(BLOCK)), threshold);
+            }
+        }
+        let captures = self.config().capture && self.request.origin == Origin::Direct;
+        if emptied == Emptied::Yes && captures {
+            self.captured = self.mover.scan.capture(index, self.order, self.request.migrate_type);
+            return if self.captured.is_some() { Emptied::Yes } else { Emptied::NotNow };
+        }
+        (first..withheld).for_each(|block| self.mover.scan.restore(block));
+        if emptied == Emptied::No {
+            self.give_up(first);
+        }
+        emptied
+    }
+
+    /// Reads a candidate's state bytes: where the block that can be emptied begins, and how large it is.
+    fn read(&mut self, candidate: &Candidate) -> Option<(u32, u32)> {
+        let config = *self.config();
+        let scan = self.mover.scan;
+        let states = scan.zone().states();
+        let group = (self.order.frames() as u32).div_ceil(BLOCK);
+        for block in candidate.block..candidate.block + group {
+            let map = scan.map(block);
+            let (part, looked) = if self.order < PAGEBLOCK_ORDER {
+                best_part(states, &map, (block, self.order), &config)
+            } else {
+                let (used, looked) = appraise(states, &map, (block * BLOCK, BLOCK), &config);
+                (used.map(|_| block * BLOCK), looked)
+            };
+            self.counts.migrate_scanned += u64::from(looked);
+            let (from, to) = (scan.zone().pfn_of(block * BLOCK), scan.zone().pfn_of((block + 1) * BLOCK));
+            P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
+                range: PfnRange::new(from, to),
+                scanned: u64::from(looked),
+                taken: if part.is_some() { u64::from(candidate.used) } else { 0 },
+            }));
+            match part {
+                None => {
+                    self.give_up(block);
+                    return None;
+                }
+                Some(index) if self.order < PAGEBLOCK_ORDER => return Some((index, self.order.frames() as u32)),
+                Some(_) => {}
+            }
+        }
+        Some((candidate.block * BLOCK, self.order.frames() as u32))
+    }
+
+    /// Notes that a pageblock cannot be emptied as it is.
+    fn give_up(&self, block: u32) {
+        if let Some(view) = self.mover.scan.view(block) {
+            self.mover.scan.set_note(block, hopeless(&view));
+        }
+    }
+
+    /// Moves all that is in use in a part of a withheld pageblock, or nothing.
+    fn vacate(&mut self, block: u32, (index, frames): (u32, u32), threshold: u16) -> Emptied {
+        let mut ours = [0u64; BLOCK_WORDS];
+        let result = self.borrow_all((index, frames), &mut ours);
+        if result != Emptied::Yes {
+            self.put_back(block, &ours);
+            return result;
+        }
+        for order in self.config().largest_move.up_to() {
+            loop {
+                let mut lent = self.lent(block, order, &ours);
+                if lent.is_empty() {
+                    break;
+                }
+                lent.iter().for_each(|held| unset(&mut ours, held.index));
+                let wanted = lent.len();
+                self.find_targets(order, wanted, threshold);
+                let room = self.stock.len() >= wanted;
+                let failed = if room {
+                    self.mover.move_cluster(&mut lent, &mut self.stock, &mut self.counts)
+                } else {
+                    self.mover.put_back(lent.drain(..));
+                    wanted as u32
+                };
+                if failed > 0 {
+                    self.put_back(block, &ours);
+                    self.mover.return_stock(&mut self.stock, order);
+                    return if room { Emptied::NotNow } else { Emptied::NoRoom };
+                }
+            }
+            self.mover.return_stock(&mut self.stock, order);
+        }
+        Emptied::Yes
+    }
+
+    /// Borrows every movable block of a range. What was lent is in `ours`, also if the answer is not [`Emptied::Yes`].
+    fn borrow_all(&mut self, (index, frames): (u32, u32), ours: &mut [u64; BLOCK_WORDS]) -> Emptied {
+        let states = self.mover.scan.zone().states();
+        let mut at = index;
+        while at < index + frames {
+            let word = at & !63;
+            let end = (word + 64).min(index + frames);
+            let range = (u64::MAX >> (64 - (end - at))) << (at - word);
+            let mut heads = states.movable_heads(word) & range;
+            while heads != 0 {
+                let mut wanted = Cluster::new();
+                while heads != 0 && !wanted.is_full() {
+                    let frame = word + heads.trailing_zeros();
+                    wanted.push(Held { index: frame, state: states.get(frame) });
+                    heads &= heads - 1;
+                }
+                let mut lent = Cluster::new();
+                let answers = self.mover.borrow(&wanted, &mut lent);
+                for held in &lent {
+                    set(ours, held.index);
+                    self.counts.isolated += held.order().frames();
+                }
+                if answers.refused > 0 {
+                    return if answers.busy { Emptied::NotNow } else { Emptied::No };
+                }
+            }
+            at = end;
+        }
+        Emptied::Yes
+    }
+
+    /// Up to a cluster of what we borrowed in a pageblock, of one order.
+    fn lent(&self, block: u32, order: Order, ours: &[u64; BLOCK_WORDS]) -> Cluster {
+        let states = self.mover.scan.zone().states();
+        let mut lent = Cluster::new();
+        for (word, &bits) in (0u32..).zip(ours) {
+            let mut left = bits;
+            while left != 0 && !lent.is_full() {
+                let index = block * BLOCK + word * 64 + left.trailing_zeros();
+                left &= left - 1;
+                if states.get(index).order() == order {
+                    lent.push(Held { index, state: StateByte::allocated(order, MigrateType::Movable) });
+                }
+            }
+        }
+        lent
+    }
+
+    fn put_back(&self, block: u32, ours: &[u64; BLOCK_WORDS]) {
+        let states = self.mover.scan.zone().states();
+        for (word, &bits) in (0u32..).zip(ours) {
+            let mut left = bits;
+            while left != 0 {
+                let index = block * BLOCK + word * 64 + left.trailing_zeros();
+                left &= left - 1;
+                let order = states.get(index).order();
+                self.mover.put_back([Held { index, state: StateByte::allocated(order, MigrateType::Movable) }]);
+            }
+        }
+    }
+
+    /// Takes targets from pageblocks at least as full as the threshold says, downwards through the window; from any, if those do
+    /// not suffice.
+    fn find_targets(&mut self, order: Order, need: usize, threshold: u16) {
+        for most in [threshold, u16::MAX] {
+            let mut left = self.window.1 - self.window.0;
+            while self.stock.len() < need && left > 0 {
+                if self.target <= self.window.0 {
+                    self.target = self.window.1;
+                }
+                let from = self.target.saturating_sub(64).max(self.window.0);
+                left = left.saturating_sub(self.target - from);
+                if !self.take_targets((from, self.target), (order, most), need) {
+                    self.target = from;
+                }
+            }
+        }
+    }
+
+    /// Takes targets from a few pageblocks. True if there may be more in them.
+    fn take_targets(&mut self, (from, end): (u32, u32), (order, most): (Order, u16), need: usize) -> bool {
+        let scan = self.mover.scan;
+        let mut some: ArrayVec<u32, 64> = ArrayVec::new();
+        let source = self.source;
+        scan.survey(from..end, |view| {
+            let roomy = view.largest.is_some_and(|largest| largest >= order);
+            if is_target(&view) && step_of(&view) <= most && roomy && view.block != source {
+                // No more than 64 pageblocks were asked for.
+                let _ = some.try_push(view.block);
+            }
+        });
+        for block in some.into_iter().rev() {
+            let missing = need.saturating_sub(self.stock.len()).min(CLUSTER);
+            if missing == 0 {
+                return true;
+            }
+            let mut out = [0; CLUSTER];
+            let got = scan.take(block, order, out.get_mut(..missing).unwrap_or_default());
+            self.stock.extend(out.into_iter().take(got));
+            self.counts.free_scanned += (got as u64) << order.as_u8();
+            self.counts.isolated += (got as u64) << order.as_u8();
+        }
+        self.stock.len() >= need
+    }
+}
+
+fn set(map: &mut [u64; BLOCK_WORDS], index: u32) {
+    if let Some(word) = map.get_mut(index as usize / 64 % BLOCK_WORDS) {
+        *word |= 1 << (index % 64);
+    }
+}
+
+fn unset(map: &mut [u64; BLOCK_WORDS], index: u32) {
+    if let Some(word) = map.get_mut(index as usize / 64 % BLOCK_WORDS) {
+        *word &= !(1 << (index % 64));
+    }
+}
