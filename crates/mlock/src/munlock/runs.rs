@@ -6,7 +6,7 @@ use pageblock_lru::{Lru, Tally, frames_of, maybe_shared};
 
 use crate::context::{Context, Events};
 use crate::gather::{WINDOW, each_batch};
-use crate::munlock::single::{huge, relock};
+use crate::munlock::single::{huge, relock_if_shared};
 use crate::span::{Span, Vpn};
 use crate::steps::Steps;
 use crate::table::{AddressSpace, Entry, Table, Walk};
@@ -126,8 +126,8 @@ fn unlock_shared<S: AddressSpace, const N: usize>(space: &S, pfn: Pfn, context: 
         let stranded = if off_list { frames } else { 0 };
         Tally { cleared: frames, stranded, ..Tally::default() }.count(lru.counters());
     }
-    if maybe_shared(page.flags(), page.refs(), 1) && space.locked_by_any(pfn) {
-        relock(lru, page);
+    if maybe_shared(page.flags(), page.refs(), 1) {
+        relock_if_shared(space, lru, pfn, page);
     }
     lru.hold().refresh(index);
 }

@@ -153,9 +153,7 @@ pub(super) fn settle<'a, 'm, S: AddressSpace>(
     events: &mut Events<'a, 'm>,
 ) {
     let flags = page.flags();
-    if maybe_shared(flags, page.refs(), pins) && space.locked_by_any(pfn) {
-        relock(lru, page);
-    } else {
+    if !maybe_shared(flags, page.refs(), pins) || !relock_if_shared(space, lru, pfn, page) {
         events.cleared(lru, Event::Munlocked, frames_of(flags));
     }
 }
@@ -171,12 +169,30 @@ pub(super) fn failed<'a, 'm, S: AddressSpace>(
     let flags = page.flags();
     let stranded = flags.contains(DescFlags::UNEVICTABLE);
     events.cleared(lru, if stranded { Event::Stranded } else { Event::Munlocked }, frames_of(flags));
-    if maybe_shared(flags, page.refs(), 1) && space.locked_by_any(pfn) {
-        relock(lru, page);
+    if maybe_shared(flags, page.refs(), 1) && relock_if_shared(space, lru, pfn, page) {
         if let Some(index) = lru.index_of(pfn) {
             lru.hold().refresh(index); // it may have been put back meanwhile
         }
     }
+}
+
+/// Sets the `MLOCKED` of a page, just cleared here, again if another area locks the page. True if so.
+///
+/// That area may be unlocked between the question and the flag, find the flag clear, and leave the page to us: so the
+/// question is asked again. (Linux holds the page-table lock of the other mapping over question and flag.)
+pub(crate) fn relock_if_shared<S: AddressSpace>(space: &S, lru: &Lru<'_>, pfn: Pfn, page: &Descriptor) -> bool {
+    while space.locked_by_any(pfn) {
+        relock(lru, page);
+        if space.locked_by_any(pfn) {
+            return true; // who unlocks it after this question finds the flag set
+        }
+        let before = page.clear_flags(DescFlags::MLOCKED);
+        if before.contains(DescFlags::MLOCKED) {
+            lru.counters().add_mlocked(-(frames_of(before) as i64));
+            lru.counters().count(Event::Munlocked, frames_of(before));
+        }
+    }
+    false
 }
 
 /// Sets a page's `MLOCKED` and counts it, if it is not set.
