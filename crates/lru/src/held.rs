@@ -73,29 +73,33 @@ impl<'a, 'm> Held<'a, 'm> {
         }
     }
 
-    /// As [`place`](Self::place), but links the page into the chain of its list, to be spliced before the lock is released.
+    /// As [`place`](Self::place), but links the page into a chain for its list, to be spliced before the lock is released; a
+    /// chain for another list is spliced at once.
     #[inline]
-    pub(crate) fn chain(&mut self, index: u32, page: &Descriptor, chains: &mut [Chain; LruList::COUNT]) {
+    pub(crate) fn chain(&mut self, index: u32, page: &Descriptor, chain: &mut (LruList, Chain)) {
         let seen = page.flags();
         let flags = self.settle(page, seen);
         let list = LruList::of(flags);
+        if chain.0 != list {
+            self.splice(chain);
+            chain.0 = list;
+        }
         if self.lists.counted(list) {
             page.prev.set(0);
         }
-        chains[list.index()].push_front(self.lru.table(), index, frames_of(flags));
+        chain.1.push_front(self.lru.table(), index, frames_of(flags));
         if (page.set_flags(DescFlags::LRU) ^ seen).contains(DescFlags::MLOCKED) {
-            self.splice(chains);
+            self.splice(chain);
             self.resettle(index, page);
         }
     }
 
-    /// Splices chains into their lists, and empties them.
-    pub(crate) fn splice(&mut self, chains: &mut [Chain; LruList::COUNT]) {
-        for list in LruList::ALL {
-            let chain = core::mem::replace(&mut chains[list.index()], Chain::EMPTY);
-            if chain.entries != 0 {
-                self.lists.splice_head(self.lru.table(), list, &chain);
-            }
+    /// Splices a chain into its list, and empties it.
+    #[inline]
+    pub(crate) fn splice(&mut self, chain: &mut (LruList, Chain)) {
+        if chain.1.entries != 0 {
+            self.lists.splice_head(self.lru.table(), chain.0, &chain.1);
+            chain.1 = Chain::EMPTY;
         }
     }
 

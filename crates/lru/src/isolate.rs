@@ -117,20 +117,28 @@ impl Lru<'_> {
     }
 
     /// Puts isolated pages back, each on the list that its flags name (set or clear `ACTIVE` before), under one lock hold
-    /// and with one splice a list; gives the isolator's references back. The first of `pages` comes nearest to the tail.
+    /// and with one splice for each run of pages of the same list; gives the isolator's references back. The first of `pages` comes nearest to the tail.
     ///
     /// What remains in `pages` are the frames of which that was the last reference: they are the caller's, to be freed.
     /// Mirrors `move_folios_to_lru()` (6.1).
     pub fn put_back_all<const N: usize>(&self, pages: &mut ArrayVec<Pfn, N>) {
-        let mut chains = [Chain::EMPTY; LruList::COUNT];
+        let mut chain = (LruList::InactiveAnon, Chain::EMPTY);
         let mut held = self.hold();
         for pfn in pages.iter() {
             let Some(index) = self.index_of(*pfn) else { continue };
             let Some(page) = self.table().get(index as usize) else { continue };
-            held.chain(index, page, &mut chains);
+            held.chain(index, page, &mut chain);
         }
-        held.splice(&mut chains);
+        held.splice(&mut chain);
         drop(held);
-        pages.retain(|pfn| self.release(*pfn));
+        let mut last = 0;
+        for at in 0..pages.len() {
+            let pfn = pages[at];
+            if self.release(pfn) {
+                pages[last] = pfn;
+                last += 1;
+            }
+        }
+        pages.truncate(last);
     }
 }

@@ -44,6 +44,7 @@ impl<'a, 'm, const N: usize> Context<'a, 'm, N> {
     }
 
     /// Gives a reference back.
+    #[inline]
     pub(crate) fn put(&self, space: &impl AddressSpace, pfn: Pfn) {
         if self.lrus.release(pfn) {
             space.free(pfn);
@@ -51,29 +52,50 @@ impl<'a, 'm, const N: usize> Context<'a, 'm, N> {
     }
 }
 
-/// Events of one CPU that wait to be counted, as Linux's per-CPU event counters do.
+/// Events of one CPU that wait to be counted, as Linux's per-CPU event counters do: for the two list sets met last.
 #[derive(Debug, Default)]
 pub(crate) struct Events<'a, 'm> {
+    waiting: [Waiting<'a, 'm>; 2],
+}
+
+#[derive(Debug, Default)]
+struct Waiting<'a, 'm> {
     lru: Option<&'a Lru<'m>>,
     munlocked: u64,
     stranded: u64,
 }
 
-impl<'a, 'm> Events<'a, 'm> {
-    /// Counts frames whose `MLOCKED` was cleared: `Munlocked`, or `Stranded`.
-    pub(crate) fn cleared(&mut self, lru: &'a Lru<'m>, event: Event, frames: u64) {
-        if !self.lru.is_some_and(|mine| core::ptr::eq(mine, lru)) {
-            self.flush();
-            self.lru = Some(lru);
-        }
-        if event == Event::Stranded { self.stranded += frames } else { self.munlocked += frames }
+impl<'a, 'm> Waiting<'a, 'm> {
+    #[inline]
+    fn is_for(&self, lru: &Lru<'m>) -> bool {
+        self.lru.is_some_and(|mine| core::ptr::eq(mine, lru))
     }
 
-    /// Hands the counts over.
-    pub(crate) fn flush(&mut self) {
+    fn flush(&mut self) {
         if let Some(lru) = self.lru.take() {
             lru.counters().count_some(Event::Munlocked, core::mem::take(&mut self.munlocked));
             lru.counters().count_some(Event::Stranded, core::mem::take(&mut self.stranded));
         }
+    }
+}
+
+impl<'a, 'm> Events<'a, 'm> {
+    /// Counts frames whose `MLOCKED` was cleared: `Munlocked`, or `Stranded`.
+    #[inline]
+    pub(crate) fn cleared(&mut self, lru: &'a Lru<'m>, event: Event, frames: u64) {
+        if !self.waiting[0].is_for(lru) {
+            self.waiting.swap(0, 1);
+            if !self.waiting[0].is_for(lru) {
+                self.waiting[0].flush();
+                self.waiting[0].lru = Some(lru);
+            }
+        }
+        let mine = &mut self.waiting[0];
+        if matches!(event, Event::Stranded) { mine.stranded += frames } else { mine.munlocked += frames }
+    }
+
+    /// Hands the counts over.
+    pub(crate) fn flush(&mut self) {
+        self.waiting.iter_mut().for_each(Waiting::flush);
     }
 }

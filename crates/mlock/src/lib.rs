@@ -46,6 +46,8 @@ mod munlock;
 mod percpu;
 #[cfg(feature = "soft-table")]
 mod soft;
+#[cfg(feature = "soft-table")]
+mod soft_area;
 mod span;
 mod steps;
 mod table;
@@ -57,6 +59,8 @@ pub use munlock::{clear_mlocked, munlock_pages};
 pub use percpu::{MlockBatch, mlock_pages_counted, munlock_pages_counted};
 #[cfg(feature = "soft-table")]
 pub use soft::{Mapping, SoftTable, SoftTableGuard};
+#[cfg(feature = "soft-table")]
+pub use soft_area::{Placement, SoftArea};
 pub use span::{Levels, Span, SpanError, Vpn};
-pub use steps::{Accounting, Steps};
+pub use steps::{Accounting, InPlace, Steps};
 pub use table::{AddressSpace, Entry, FaultError, MarkError, PageTable, Table, Walk};

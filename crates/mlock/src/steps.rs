@@ -16,6 +16,21 @@ pub enum Accounting {
     Leaky,
 }
 
+/// Which version of the seventh patch.
+///
+/// ```
+/// assert_eq!(pageblock_mlock::InPlace::default(), pageblock_mlock::InPlace::Posted);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum InPlace {
+    /// As posted in seed 001 and measured there: the vector is filled under one hold of the table's lock, its first page too.
+    #[default]
+    Posted,
+    /// As merged in Linux 3.12: the first page is found by a walk of its own, so two holds a vector.
+    Merged,
+}
+
 /// How munlock works: the seven patches of seed 001, and our own form.
 ///
 /// With `runs` on (the default) the others mean nothing. Switches 4 to 7 work on the vector of switch 3, and do nothing
@@ -46,6 +61,8 @@ pub struct Steps {
     pub one_reference: bool,
     /// 7: after the first page, further pages are taken from the same table under its lock, without a walk each.
     pub walk_in_place: bool,
+    /// For `walk_in_place`.
+    pub in_place: InPlace,
     /// Ours: a whole table at a time, one atomic operation a page, runs of list neighbours moved at once.
     pub runs: bool,
     /// For `batch_counter`.
@@ -53,7 +70,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The first `patches` patches of the seed; 0 is Linux 3.11-rc3, 7 and more are 3.12.
+    /// The first `patches` patches of the seed; 0 is Linux 3.11-rc3, 7 and more are the whole series as posted.
     #[must_use]
     pub const fn seed(patches: u8) -> Self {
         Self {
@@ -64,9 +81,16 @@ impl Steps {
             local_put_back: patches >= 5,
             one_reference: patches >= 6,
             walk_in_place: patches >= 7,
+            in_place: InPlace::Posted,
             runs: false,
             accounting: Accounting::Exact,
         }
+    }
+
+    /// Linux 3.12: the series as merged, with its fault in the accounting if asked for.
+    #[must_use]
+    pub const fn linux_3_12(accounting: Accounting) -> Self {
+        Self { in_place: InPlace::Merged, accounting, ..Self::seed(7) }
     }
 }
 

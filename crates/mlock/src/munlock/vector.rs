@@ -7,7 +7,7 @@ use pageblock_lru::{Event, Lru, maybe_shared};
 use crate::context::{Context, Events};
 use crate::munlock::single::{Found, PageLock, failed, follow, huge, put_back, settle};
 use crate::span::{Span, Vpn};
-use crate::steps::Accounting;
+use crate::steps::{Accounting, InPlace};
 use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
 
 /// Pages in the vector: `PAGEVEC_SIZE` until 4.15.
@@ -19,15 +19,40 @@ struct Vector<'a, 'm> {
     pages: ArrayVec<Pfn, VECTOR>,
 }
 
+impl<'a, 'm> Vector<'a, 'm> {
+    /// True if a page may join: the vector is empty, or of the page's list set.
+    #[inline]
+    fn takes(&self, pfn: Pfn) -> bool {
+        self.lru.is_none_or(|lru| lru.index_of(pfn).is_some())
+    }
+
+    /// Adds a page that [may join](Self::takes); true if the vector is full now.
+    #[inline]
+    fn push(&mut self, pfn: Pfn, lru: Option<&'a Lru<'m>>) -> bool {
+        self.lru = self.lru.or(lru);
+        self.pages.push(pfn);
+        self.pages.is_full()
+    }
+}
+
 /// Mirrors `munlock_vma_pages_range()` (3.12).
 pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, context: &mut Context<'_, '_, N>) {
     if context.steps.drain_once {
         context.drain(space);
     }
+    let posted = context.steps.walk_in_place && context.steps.in_place == InPlace::Posted;
     let mut vector = Vector { lru: None, pages: ArrayVec::new() };
     let mut events = Events::default();
     let mut at = span.start;
     while at < span.end {
+        if posted {
+            let next = collect(space, &mut vector, Span::new(at, span.end), context);
+            flush(space, &mut vector, context, &mut events);
+            if next > at {
+                at = next;
+                continue;
+            }
+        }
         at = match follow(space, at, context.lrus) {
             Found::Nothing(next) => next,
             Found::Huge(head) => {
@@ -35,17 +60,15 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
                 huge(space, (at, span), head, context, &mut events)
             }
             Found::Page(pfn) => {
-                let lru = context.lrus.of(pfn);
-                if !same(vector.lru, lru) {
+                if !vector.takes(pfn) {
                     flush(space, &mut vector, context, &mut events);
-                    vector.lru = lru;
                 }
-                vector.pages.push(pfn);
+                let full = vector.push(pfn, context.lrus.of(pfn));
                 let mut next = at.add(1);
                 if context.steps.walk_in_place {
                     next = fill(space, &mut vector, Span::new(next, span.end));
                     flush(space, &mut vector, context, &mut events);
-                } else if vector.pages.is_full() {
+                } else if full {
                     flush(space, &mut vector, context, &mut events);
                 }
                 next
@@ -56,25 +79,39 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
     events.flush();
 }
 
-/// True if both are the same list set.
-fn same(one: Option<&Lru<'_>>, other: Option<&Lru<'_>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => core::ptr::eq(one, other),
-        (None, None) => true,
-        _ => false,
-    }
+/// Fills the empty vector from the table that maps the start of `rest`, under one hold of its lock, up to an absent entry,
+/// another zone, the end of the table or of the span, or a full vector; returns the page after the last. Returns the
+/// start if there is no base page.
+fn collect<'a, 'm, S: PageTable, const N: usize>(
+    space: &S,
+    vector: &mut Vector<'a, 'm>,
+    rest: Span,
+    context: &Context<'a, 'm, N>,
+) -> Vpn {
+    let end = rest.end.min(S::LEVELS.table_end(rest.start));
+    let Walk::Table(table) = space.walk(rest.start) else { return rest.start };
+    let Entry::Page(pfn) = table.entry(rest.start) else { return rest.start };
+    let Some(lru) = context.lrus.of(pfn) else { return rest.start };
+    vector.lru = Some(lru);
+    take(&table, vector, lru, Span::new(rest.start, end))
 }
 
-/// Adds the pages that follow, from the table of the first under its lock, up to an absent entry, another zone, the end of
-/// the table or of the span, or a full vector; returns the page after the last. Mirrors `__munlock_pagevec_fill()` (3.12).
+/// Adds the pages that follow the vector's first, from the table of the first under its lock; returns the page after the
+/// last. Mirrors `__munlock_pagevec_fill()` (3.12).
 fn fill<S: PageTable>(space: &S, vector: &mut Vector<'_, '_>, rest: Span) -> Vpn {
     let Some(lru) = vector.lru else { return rest.start };
     // The table of the page before `rest`, which is in the vector already.
     let first = Vpn::new(rest.start.as_u64().saturating_sub(1));
     let end = rest.end.min(S::LEVELS.table_end(first));
     let Walk::Table(table) = space.walk(first) else { return rest.start };
+    take(&table, vector, lru, Span::new(rest.start, end))
+}
+
+/// The loop of both.
+#[inline]
+fn take(table: &impl Table, vector: &mut Vector<'_, '_>, lru: &Lru<'_>, rest: Span) -> Vpn {
     let mut at = rest.start;
-    while at < end {
+    while at < rest.end {
         let Entry::Page(pfn) = table.entry(at) else { break };
         let Some(page) = lru.page(pfn) else { break };
         page.get();
@@ -88,17 +125,6 @@ fn fill<S: PageTable>(space: &S, vector: &mut Vector<'_, '_>, rest: Span) -> Vpn
     at
 }
 
-/// What became of a vector's pages under the LRU lock.
-#[derive(Default)]
-struct Sorted {
-    /// Unlocked and off their list.
-    isolated: ArrayVec<Pfn, VECTOR>,
-    /// Unlocked, but somebody else has them.
-    failed: ArrayVec<Pfn, VECTOR>,
-    /// Not locked.
-    others: ArrayVec<Pfn, VECTOR>,
-}
-
 /// Unlocks the pages of the vector. Mirrors `__munlock_pagevec()` (3.12).
 ///
 /// References are given back without the LRU lock: the last one would take it again (in Linux until December 2013, a
@@ -110,68 +136,79 @@ fn flush<'a, 'm, S: AddressSpace, const N: usize>(
     events: &mut Events<'a, 'm>,
 ) {
     let Some(lru) = vector.lru.take() else { return };
-    if vector.pages.is_empty() {
-        return;
-    }
-    let sorted = isolate(lru, &mut vector.pages, context);
-    for pfn in sorted.others {
-        context.put(space, pfn);
-    }
-    for pfn in sorted.failed {
-        if let Some(page) = lru.page(pfn) {
-            failed(space, (lru, pfn, page), events);
+    let (isolated, lost) = isolate(lru, &vector.pages, context);
+    let all = (1_u32 << vector.pages.len()) - 1;
+    if isolated != all {
+        for (place, pfn) in vector.pages.iter().copied().enumerate() {
+            if isolated & 1 << place != 0 {
+                continue;
+            }
+            if lost & 1 << place != 0
+                && let Some(page) = lru.page(pfn)
+            {
+                failed(space, (lru, pfn, page), events);
+            }
+            context.put(space, pfn);
         }
-        context.put(space, pfn);
+        let mut place = 0;
+        vector.pages.retain(|_| {
+            place += 1;
+            isolated & 1 << (place - 1) != 0
+        });
     }
-    put_back_all(space, (lru, &sorted.isolated), context, events);
+    put_back_all(space, lru, &mut vector.pages, context, events);
 }
 
-/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists.
-fn isolate<const N: usize>(lru: &Lru<'_>, pages: &mut ArrayVec<Pfn, VECTOR>, context: &Context<'_, '_, N>) -> Sorted {
-    let (steps, counters, mut sorted) = (context.steps, lru.counters(), Sorted::default());
+/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. Returns which pages are
+/// isolated, and which were unlocked but are somebody else's; the others were not locked.
+fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '_, N>) -> (u32, u32) {
+    let (steps, counters) = (context.steps, lru.counters());
+    let (mut isolated, mut lost) = (0_u32, 0_u32);
     let mut held = lru.hold();
-    for pfn in pages.drain(..) {
-        let Some(page) = lru.page(pfn) else { continue };
+    for (place, pfn) in pages.iter().enumerate() {
+        let Some(page) = lru.page(*pfn) else { continue };
         if !page.clear_flags(DescFlags::MLOCKED).contains(DescFlags::MLOCKED) {
-            sorted.others.push(pfn);
             continue;
         }
         if !steps.batch_counter {
             counters.add_mlocked(-1);
         }
-        if held.isolate(pfn) {
+        if held.isolate(*pfn) {
             if !steps.one_reference {
                 page.get();
             }
-            sorted.isolated.push(pfn);
+            isolated |= 1 << place;
         } else {
-            sorted.failed.push(pfn);
+            lost |= 1 << place;
         }
     }
     if steps.batch_counter {
-        let failed = if steps.accounting == Accounting::Leaky { 0 } else { sorted.failed.len() };
-        counters.add_mlocked(-((sorted.isolated.len() + failed) as i64));
+        let stranded = if steps.accounting == Accounting::Leaky { 0 } else { lost.count_ones() };
+        counters.add_mlocked(-i64::from(isolated.count_ones() + stranded));
     }
-    sorted
+    (isolated, lost)
 }
 
-/// Phase 2: without the LRU lock, page by page: who else locks it, and back on a list.
+/// Phase 2: without the LRU lock, page by page: who else locks it, and back on a list. Empties the vector.
 fn put_back_all<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
-    (lru, isolated): (&'a Lru<'m>, &[Pfn]),
+    lru: &'a Lru<'m>,
+    pages: &mut ArrayVec<Pfn, VECTOR>,
     context: &mut Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) {
     let steps = context.steps;
     let pins = if steps.one_reference { 1 } else { 2 };
-    let mut back = ArrayVec::<Pfn, VECTOR>::new();
-    for pfn in isolated.iter().copied() {
+    let mut fast = 0;
+    for place in 0..pages.len() {
+        let pfn = pages[place];
         let Some(page) = lru.page(pfn) else { continue };
         let lock = PageLock::new(page);
         let flags = page.flags();
-        let fast = !maybe_shared(flags, page.refs(), pins) && !flags.contains(DescFlags::MLOCKED);
-        if steps.local_put_back && fast {
-            back.push(pfn);
+        let evictable = !flags.contains(DescFlags::MLOCKED);
+        if steps.local_put_back && evictable && !maybe_shared(flags, page.refs(), pins) {
+            pages[fast] = pfn;
+            fast += 1;
             continue;
         }
         if steps.one_reference {
@@ -182,16 +219,29 @@ fn put_back_all<'a, 'm, S: AddressSpace, const N: usize>(
         drop(lock);
         context.put(space, pfn);
     }
-    if back.is_empty() {
-        return;
+    pages.truncate(fast);
+    if fast > 0 {
+        put_back_fast(space, lru, pages, context, events);
     }
-    events.cleared(lru, Event::Munlocked, back.len() as u64);
-    let second = if steps.one_reference { ArrayVec::new() } else { back.clone() };
-    lru.put_back_all(&mut back);
-    for pfn in back {
+}
+
+/// Puts pages that are mapped once and evictable straight back. Mirrors `__putback_lru_fast()` (3.12).
+fn put_back_fast<'a, 'm, S: AddressSpace, const N: usize>(
+    space: &S,
+    lru: &'a Lru<'m>,
+    pages: &mut ArrayVec<Pfn, VECTOR>,
+    context: &Context<'a, 'm, N>,
+    events: &mut Events<'a, 'm>,
+) {
+    events.cleared(lru, Event::Munlocked, pages.len() as u64);
+    if !context.steps.one_reference {
+        for pfn in pages.iter() {
+            // The walk's reference; the isolation's remains.
+            context.put(space, *pfn);
+        }
+    }
+    lru.put_back_all(pages);
+    for pfn in pages.drain(..) {
         space.free(pfn);
-    }
-    for pfn in second {
-        context.put(space, pfn);
     }
 }
