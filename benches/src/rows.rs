@@ -1,5 +1,6 @@
 //! Each loop by name, as `benches/instructions` counts it: one line a row.
 
+use pageblock_mlock::{Placement, SoftArea, Steps};
 use pageblock_testkit::conformance::peers::{Depot, FrameAlloc, Summary};
 
 use crate::allocators::{Bitmap, BuddySystem, Nothing, OurZone};
@@ -33,6 +34,15 @@ pub const ROWS: &[Row] = &[
     row("zone.order9", pair::<OurZone, 9>, PAIR, Some("harness.pair")),
     row("zone.mix", mix::<OurZone>, MIX, Some("harness.mix")),
     row("zone.bulk", zone_bulk, BULK, None),
+    row("mlock.step0", munlock::<0>, PAGES, None),
+    row("mlock.step1", munlock::<1>, PAGES, None),
+    row("mlock.step2", munlock::<2>, PAGES, None),
+    row("mlock.step3", munlock::<3>, PAGES, None),
+    row("mlock.step4", munlock::<4>, PAGES, None),
+    row("mlock.step5", munlock::<5>, PAGES, None),
+    row("mlock.step6", munlock::<6>, PAGES, None),
+    row("mlock.step7", munlock::<7>, PAGES, None),
+    row("mlock.default", munlock::<OURS>, PAGES, None),
     row("peer.frame-alloc.order0", pair::<FrameAlloc<Summary>, 0>, PAIR, Some("harness.pair")),
     row("peer.frame-alloc.order3", pair::<FrameAlloc<Summary>, 3>, PAIR, Some("harness.pair")),
     row("peer.frame-alloc.order9", pair::<FrameAlloc<Summary>, 9>, PAIR, Some("harness.pair")),
@@ -53,6 +63,10 @@ type Size = ((u64, u64), u64);
 const PAIR: Size = ((5_000, 25_000), 1);
 /// One of length is two steps of the mix, a pair on average. What comes before the short length is ageing.
 const MIX: Size = ((150_000, 200_000), 1);
+/// One of length is a page of a locked area: base pages of one node, on the unevictable list in address order.
+const PAGES: Size = ((16_384, 65_536), 1);
+/// The form of munlock that is not one of the seed's.
+const OURS: u8 = u8::MAX;
 /// One of length is all frames of the pool, each once up and down.
 const BULK: Size = ((1, 3), POOL);
 
@@ -78,6 +92,16 @@ fn mix<A: Frames>(pairs: u64) {
     let steps = mix.steps(2 * MIX.0.1 as usize);
     let steps = steps.get(..2 * pairs as usize).unwrap_or(&steps);
     loops::mix(&mut allocator, &mut live, steps);
+}
+
+/// Unlocks the first `pages` pages of a locked area.
+fn munlock<const PATCHES: u8>(pages: u64) {
+    let steps = if PATCHES == OURS { Steps::default() } else { Steps::seed(PATCHES) };
+    let tables = SoftArea::descriptors(Placement::OneNode, PAGES.0.1);
+    let area = SoftArea::new(Placement::OneNode, PAGES.0.1, &tables);
+    area.lock();
+    area.unlock_first(pages, core::hint::black_box(steps));
+    assert_eq!(area.nr_mlock(), (PAGES.0.1 - pages) as i64);
 }
 
 fn zone_bulk(passes: u64) {

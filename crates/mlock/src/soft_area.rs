@@ -119,25 +119,32 @@ impl<'m> SoftArea<'m> {
         self.nodes.iter().map(|lru| lru.counters().nr_mlock()).sum()
     }
 
-    fn with<R>(&self, steps: Steps, work: impl FnOnce(Span, &mut Context<'_, 'm, 14>) -> R) -> Option<R> {
-        let lrus = Lrus::new(&self.nodes).ok()?;
+    fn with(&self, steps: Steps, work: impl FnOnce(&mut Context<'_, 'm, 14>)) {
+        let Ok(lrus) = Lrus::new(&self.nodes) else { return };
         let mut vecs = Pagevecs::new();
-        let result =
-            work(Span::new(Vpn::new(0), Vpn::new(self.pages)), &mut Context::new(lrus, &mut vecs).with_steps(steps));
+        work(&mut Context::new(lrus, &mut vecs).with_steps(steps));
         vecs.drain(lrus, &mut |pfn| self.free(pfn));
-        Some(result)
     }
 
     /// Locks the whole area.
     pub fn lock(&self) {
         self.locked.store(true, Ordering::SeqCst);
-        self.with(Steps::default(), |span, context| mlock_pages(self, span, context));
+        self.with(Steps::default(), |context| mlock_pages(self, self.span(self.pages), context));
     }
 
     /// Unlocks the whole area in the given way; the CPU's pagevecs are empty before and after.
     pub fn unlock(&self, steps: Steps) {
+        self.unlock_first(self.pages, steps);
+    }
+
+    /// Unlocks the first `pages` pages only.
+    pub fn unlock_first(&self, pages: u64, steps: Steps) {
         self.locked.store(false, Ordering::SeqCst);
-        self.with(steps, |span, context| munlock_pages(self, span, context));
+        self.with(steps, |context| munlock_pages(self, self.span(pages), context));
+    }
+
+    fn span(&self, pages: u64) -> Span {
+        Span::new(Vpn::new(0), Vpn::new(pages.min(self.pages)))
     }
 }
 
@@ -156,7 +163,7 @@ impl PageTable for SoftArea<'_> {
 
 impl AddressSpace for SoftArea<'_> {
     fn area(&self, at: Vpn) -> Option<Area> {
-        let span = Span::new(Vpn::new(0), Vpn::new(self.pages));
+        let span = self.span(self.pages);
         let locked = self.locked.load(Ordering::SeqCst);
         let state = if locked { AreaState::Locked } else { AreaState::Unlocked };
         span.contains(at).then_some(Area { span, state })
