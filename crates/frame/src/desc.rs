@@ -136,6 +136,12 @@ impl Descriptor {
         }
     }
 
+    /// Replaces all flags if they are exactly `seen`; true if they were. One atomic operation, without a loop.
+    #[inline(always)]
+    pub fn replace_flags(&self, seen: DescFlags, new: DescFlags) -> bool {
+        self.flags.compare_exchange(seen.bits(), new.bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// References now.
     #[must_use]
     #[inline(always)]

@@ -50,6 +50,27 @@ impl Tally {
     }
 }
 
+/// Clears the flags of a page that is exactly of this kind and mapped once. True if so; else nothing has changed.
+///
+/// A reference that appears between the two looks is another mapping's: then the flags are put back as they were, and the
+/// page goes the long way.
+#[inline(always)]
+fn unlock_one(page: &Descriptor, kind: Kind, tally: &mut Tally) -> bool {
+    page.refs() <= kind.refs
+        && page.replace_flags(kind.seen, kind.after)
+        && (page.refs() <= kind.refs || take_back(page, kind, tally))
+}
+
+/// Sets the flags again that [`unlock_one`] cleared; false, for the page is not unlocked. If somebody has locked it in
+/// between and counted that, the clearing counts too.
+#[cold]
+fn take_back(page: &Descriptor, kind: Kind, tally: &mut Tally) -> bool {
+    if page.set_flags(LEAVES).contains(DescFlags::MLOCKED) {
+        tally.cleared += kind.frames;
+    }
+    false
+}
+
 /// True if a page with so many references may be mapped more than once: besides `pins` of the caller's own, a mapping
 /// and, for file pages, the page cache hold one each.
 #[must_use]
@@ -76,6 +97,36 @@ struct Pass {
     tally: Tally,
 }
 
+/// What the pages of a run have in common while they are unlocked, worked out once.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// Their flags before.
+    seen: DescFlags,
+    /// Their flags after.
+    after: DescFlags,
+    /// References that one mapping explains.
+    refs: u32,
+    /// Frames of each.
+    frames: u64,
+}
+
+/// What a page that munlock moves has, and what it loses.
+const LEAVES: DescFlags = DescFlags::MLOCKED.union(DescFlags::UNEVICTABLE);
+
+impl Kind {
+    #[inline]
+    fn of(seen: DescFlags) -> Self {
+        let refs = 1 + u32::from(seen.contains(DescFlags::FILE));
+        Self { seen, after: seen - LEAVES, refs, frames: frames_of(seen) }
+    }
+
+    /// True for pages on the unevictable list that are locked: those that move.
+    #[inline]
+    fn moves(self) -> bool {
+        self.seen.contains(LEAVES.union(DescFlags::LRU))
+    }
+}
+
 impl Held<'_, '_> {
     /// Clears `MLOCKED` of pages that are mapped once, and moves those on the unevictable list to the list that their other
     /// flags name, at its head. One atomic operation a page. `pages` are indices into the table.
@@ -83,63 +134,85 @@ impl Held<'_, '_> {
     /// The caller holds the lock of the page table that maps all of `pages`, so each has a reference, its mapping's. A page
     /// with more than that is left alone and reported as `shared`. If one is mapped elsewhere *while* this runs, either
     /// that CPU sets `MLOCKED` after it was cleared here, or this one sees the new reference after clearing and
-    /// takes it back: [`Descriptor::clear_flags`] and `set_flags` order the two.
+    /// takes it back: the atomic steps on the flags order the two.
     #[inline]
     pub fn unlock_pages(&mut self, pages: &[u32]) -> Tally {
-        const LEAVES: DescFlags = DescFlags::MLOCKED.union(DescFlags::UNEVICTABLE);
         let (table, mut pass) = (self.lru.table(), Pass { run: Run::EMPTY, tally: Tally::default() });
-        let relink = !self.lists.counted(LruList::Unevictable);
-        for index in pages {
-            let Some(page) = table.get(*index as usize) else { continue };
-            let seen = page.flags();
-            if !seen.contains(DescFlags::MLOCKED) {
-                continue;
+        let mut rest = pages.iter();
+        // Runs of pages with the same flags take the short way, which ends at the first page that it is not for.
+        while let Some(first) = rest.as_slice().first() {
+            let Some(page) = table.get(*first as usize) else { break };
+            let kind = Kind::of(page.flags());
+            let left = rest.len();
+            if kind.moves() && !self.lists.counted(LruList::Unevictable) {
+                rest = self.unlock_run(kind, rest.as_slice(), &mut pass).iter();
             }
-            if maybe_shared(seen, page.refs(), 0) {
-                pass.tally.shared += 1;
-                continue;
-            }
-            // Linked now means linked until the lock is released, whoever claims it meanwhile.
-            let linked = seen.contains(DescFlags::LRU);
-            let before = page.clear_flags(if linked { LEAVES } else { DescFlags::MLOCKED });
-            let frames = frames_of(before);
-            if !before.contains(LEAVES) || !linked || maybe_shared(before, page.refs(), 0) {
-                self.unlock_odd((*index, page), (linked, before), &mut pass);
-                continue;
-            }
-            pass.tally.cleared += frames;
-            pass.tally.rescued += frames;
-            if relink {
-                self.extend(&mut pass.run, (*index, page), (LruList::Unevictable, before - LEAVES), frames);
-            } else {
-                self.lists.remove(table, LruList::Unevictable, *index, frames);
-                self.lists.push_head(table, LruList::of(before - LEAVES), *index, frames);
+            if rest.len() == left {
+                let _ = rest.next();
+                self.unlock_odd((*first, page), &mut pass);
             }
         }
         self.finish(&pass)
     }
 
-    /// The rest of [`unlock_pages`](Self::unlock_pages): a page off its list, on an evictable one, unlocked by somebody
-    /// else in this instant, or mapped a second time in this instant.
+    /// The short way: pages on the unevictable list with the flags of `kind`, mapped once. Returns those that are left, from
+    /// the first that is different.
+    #[inline]
+    fn unlock_run<'p>(&mut self, kind: Kind, pages: &'p [u32], pass: &mut Pass) -> &'p [u32] {
+        let table = self.lru.table();
+        let Some((first, others)) = pages.split_first() else { return pages };
+        if !table.get(*first as usize).is_some_and(|page| unlock_one(page, kind, &mut pass.tally)) {
+            return pages;
+        }
+        let mut chain = Chain { first: *first, last: *first, entries: 1, frames: 0 };
+        let mut done = 1;
+        for index in others {
+            let Some(page) = table.get(*index as usize) else { break };
+            // Pages were added in the order of their addresses: the next one is nearer to the head. A page that is not
+            // the neighbour ends the chain before its flags are touched.
+            if page.next.get() != chain.first || !unlock_one(page, kind, &mut pass.tally) {
+                break;
+            }
+            chain.first = *index;
+            done += 1;
+        }
+        chain.entries = done;
+        chain.frames = u64::from(done) * kind.frames;
+        pass.tally.cleared += chain.frames;
+        pass.tally.rescued += chain.frames;
+        self.move_run(&Run { from: LruList::Unevictable, to: LruList::of(kind.after), chain });
+        pages.get(done as usize..).unwrap_or_default()
+    }
+
+    /// The long way for one page, whatever it is.
     #[cold]
-    fn unlock_odd(&mut self, (index, page): (u32, &Descriptor), (linked, before): (bool, DescFlags), pass: &mut Pass) {
+    fn unlock_odd(&mut self, (index, page): (u32, &Descriptor), pass: &mut Pass) {
         let tally = &mut pass.tally;
+        let seen = page.flags();
+        if !seen.contains(DescFlags::MLOCKED) {
+            return;
+        }
+        if maybe_shared(seen, page.refs(), 0) {
+            tally.shared += 1;
+            return;
+        }
+        // Linked now means linked until the lock is released, whoever claims it meanwhile.
+        let linked = seen.contains(DescFlags::LRU);
+        let before = page.clear_flags(if linked { LEAVES } else { DescFlags::MLOCKED });
         let frames = frames_of(before);
         let cleared = before.contains(DescFlags::MLOCKED);
         let unevictable = before.contains(DescFlags::UNEVICTABLE);
         tally.cleared += if cleared { frames } else { 0 };
         if unevictable && linked {
-            self.move_run(&core::mem::replace(&mut pass.run, Run::EMPTY));
             tally.rescued += frames;
-            let after = before - DescFlags::UNEVICTABLE;
-            self.lists.remove(self.lru.table(), LruList::Unevictable, index, frames);
-            self.lists.push_head(self.lru.table(), LruList::of(after), index, frames);
+            let (table, to) = (self.lru.table(), LruList::of(before - LEAVES));
+            self.lists.remove(table, LruList::Unevictable, index, frames);
+            self.lists.push_head(table, to, index, frames);
         } else if unevictable && cleared {
             tally.stranded += frames;
         }
         if cleared && maybe_shared(before, page.refs(), 0) {
             tally.shared += 1;
-            self.move_run(&core::mem::replace(&mut pass.run, Run::EMPTY));
             if !page.set_flags(DescFlags::MLOCKED).contains(DescFlags::MLOCKED) {
                 tally.set += frames;
             }

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use pageblock_lru::{Lru, Lrus};
 
-use crate::span::Span;
+use crate::span::{Span, Vpn};
 use crate::table::{Entry, Table};
 
 /// Entries looked at under one hold of a table's lock, at most: one bit each for those that wait for another pass.
@@ -24,33 +24,35 @@ pub(crate) fn each_batch<'a, 'm>(
     lrus: Lrus<'a, 'm>,
     mut work: impl FnMut(&'a Lru<'m>, &[u32]),
 ) {
-    let mut batch = ArrayVec::<u32, BATCH>::new();
+    let (start, end) = (window.start.as_u64(), window.end.as_u64().min(window.start.as_u64() + WINDOW));
+    let page = |at: u64| match table.entry(Vpn::new(at)) {
+        Entry::Page(pfn) => Some(pfn),
+        _ => None,
+    };
+    let Some((first, lru)) = (start..end).find_map(|at| Some((at, lrus.of(page(at)?)?))) else { return };
     let mut waiting: Waiting = [0; (WINDOW / 64) as usize];
     let mut others = false;
-    let mut current: Option<&'a Lru<'m>> = None;
-    for offset in 0..window.len().min(WINDOW) {
-        let Entry::Page(pfn) = table.entry(window.start.add(offset)) else { continue };
-        let lru = match current {
-            Some(lru) => lru,
-            None => match lrus.of(pfn) {
-                Some(lru) => *current.insert(lru),
-                None => continue,
-            },
-        };
+    let mut batch = [0_u32; BATCH];
+    let mut count = 0;
+    for at in first..end {
+        let Some(pfn) = page(at) else { continue };
         let Some(index) = lru.index_of(pfn) else {
-            waiting[(offset / 64) as usize % waiting.len()] |= 1 << (offset % 64);
-            others = true;
+            if let Some(word) = waiting.get_mut(((at - start) / 64) as usize) {
+                *word |= 1 << ((at - start) % 64);
+                others = true;
+            }
             continue;
         };
-        batch.push(index);
-        if batch.is_full() {
+        if let Some(slot) = batch.get_mut(count) {
+            *slot = index;
+            count += 1;
+        }
+        if count == BATCH {
             work(lru, &batch);
-            batch.clear();
+            count = 0;
         }
     }
-    if let Some(lru) = current {
-        work(lru, &batch);
-    }
+    work(lru, batch.get(..count).unwrap_or_default());
     while others {
         others = each_waiting(table, window, (lrus, &mut waiting), &mut work);
     }

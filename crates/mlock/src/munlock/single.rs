@@ -169,10 +169,11 @@ pub(super) fn failed<'a, 'm, S: AddressSpace>(
     let flags = page.flags();
     let stranded = flags.contains(DescFlags::UNEVICTABLE);
     events.cleared(lru, if stranded { Event::Stranded } else { Event::Munlocked }, frames_of(flags));
-    if maybe_shared(flags, page.refs(), 1) && relock_if_shared(space, lru, pfn, page) {
-        if let Some(index) = lru.index_of(pfn) {
-            lru.hold().refresh(index); // it may have been put back meanwhile
-        }
+    if maybe_shared(flags, page.refs(), 1)
+        && relock_if_shared(space, lru, pfn, page)
+        && let Some(index) = lru.index_of(pfn)
+    {
+        lru.hold().refresh(index); // it may have been put back meanwhile
     }
 }
 
