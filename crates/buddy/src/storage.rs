@@ -1,7 +1,6 @@
 //! The memory that a zone's metadata lives in.
 
 use bitvec::slice::BitSlice;
-use bitvec::view::BitView;
 use pageblock_frame::sync::AtomicU8;
 use pageblock_frame::{Carver, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
 
@@ -86,8 +85,8 @@ impl<'m> ZoneStorage<'m> {
         {
             return None;
         }
-        let (skip, sets) = words.split_at_mut(blocks.len().div_ceil(64));
-        let skip = skip.view_bits_mut::<bitvec::order::Lsb0>().get_mut(..blocks.len()).unwrap_or_default();
+        let (skip, sets) = words.split_at_mut_checked(blocks.len().div_ceil(64))?;
+        let skip = BitSlice::try_from_slice_mut(skip).ok()?.get_mut(..blocks.len())?;
         sets.fill(0);
         let (sets, _) = sets.as_chunks_mut::<{ candidates::ROW }>();
         Some(Self { blocks, states: StateTable::new(states), skip, sets })

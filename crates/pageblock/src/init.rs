@@ -80,8 +80,7 @@ impl Plan {
         }
         let mut carver = Carver::new(storage);
         let zones = self.build_zones(&mut carver)?;
-        let spans = carver.take_with(zones.len(), |i| span_entry(zones, i)).ok_or(short)?;
-        spans.sort_unstable_by_key(|entry| core::cmp::Reverse(entry.frames));
+        let spans = carver.take_with(zones.len(), |rank| span_entry(zones, rank)).ok_or(short)?;
         let nodes = self.build_nodes::<P>(&mut carver).ok_or(short)?;
         let node_of = |cpu| Some(CpuEntry { node: P::node_of(CpuId::new(cpu as u32)) });
         let cpus = carver.take_with(self.cpus, node_of).ok_or(short)?;
@@ -105,13 +104,17 @@ impl Plan {
     fn build_zones(&self, carver: &mut Carver<'static>) -> Result<&'static [Zone<'static>], InitError> {
         let short = InitError::StorageTooSmall { required: self.metadata_bytes(), given: carver.remaining() };
         let max_order = self.config.max_order;
-        let storage = self.zones.iter().map_while(|zone| ZoneStorage::carve(zone.span, max_order, carver));
-        let mut storage: ArrayVec<ZoneStorage<'static>, MAX_ZONES> = storage.collect();
+        let mut storage: ArrayVec<ZoneStorage<'static>, MAX_ZONES> = ArrayVec::new();
+        for zone in &self.zones {
+            let place = ZoneStorage::carve(zone.span, max_order, carver).ok_or(short)?;
+            storage.try_push(place).map_err(|_| short)?;
+        }
+        let mut storage = storage.into_iter();
         let mut failure = short;
         let zones = carver.take_with(self.zones.len(), |i| {
             let zone = self.zones.get(i)?;
             let config = ZoneConfig { max_order, policy: self.config.policy, ..zone_config(zone) };
-            let made = Zone::new(config, storage.pop_at(0)?);
+            let made = Zone::new(config, storage.next()?);
             made.map_err(|error| failure = error.into()).ok()
         });
         let zones = zones.ok_or(failure)?;
@@ -140,12 +143,12 @@ impl Plan {
     }
 
     fn build_nodes<P: Platform>(&self, carver: &mut Carver<'static>) -> Option<&'static [NodeEntry]> {
-        let places: ArrayVec<(ZoneKind, NodeId), MAX_ZONES> =
-            self.zones.iter().map(|zone| (zone.kind, zone.node)).collect();
+        let mut places: ArrayVec<(ZoneKind, NodeId), MAX_ZONES> = ArrayVec::new();
         let mut with_memory: ArrayVec<NodeId, MAX_NODES> = ArrayVec::new();
         for zone in &self.zones {
+            places.try_push((zone.kind, zone.node)).ok()?;
             if with_memory.last() != Some(&zone.node) {
-                let _ = with_memory.try_push(zone.node);
+                with_memory.try_push(zone.node).ok()?;
             }
         }
         let has_cpus = |node| node_of_cpus::<P>(self.cpus).any(|other| other == node);
@@ -169,9 +172,13 @@ fn node_of_cpus<P: Platform>(cpus: usize) -> impl Iterator<Item = NodeId> {
     (0..cpus as u32).map(|cpu| P::node_of(CpuId::new(cpu)))
 }
 
-fn span_entry(zones: &[Zone<'_>], zone: usize) -> Option<SpanEntry> {
-    let span = zones.get(zone)?.span();
-    Some(SpanEntry { start: span.start.as_u64(), frames: span.len(), zone: u8::try_from(zone).ok()? })
+/// The zone that comes `rank`th by size, from the largest down. (A sort could panic if the order were none.)
+fn span_entry(zones: &[Zone<'_>], rank: usize) -> Option<SpanEntry> {
+    let size = |(number, zone): (usize, &Zone<'_>)| (zone.span().len(), core::cmp::Reverse(number));
+    let larger = |than: (usize, &Zone<'_>)| zones.iter().enumerate().filter(|zone| size(*zone) > size(than)).count();
+    let (number, zone) = zones.iter().enumerate().find(|zone| larger(*zone) == rank)?;
+    let span = zone.span();
+    Some(SpanEntry { start: span.start.as_u64(), frames: span.len(), zone: u8::try_from(number).ok()? })
 }
 
 fn zone_config(zone: &ZoneSpan) -> ZoneConfig {

@@ -199,7 +199,12 @@ impl<const N: usize> RegionMap<N> {
             let windows = limits.windows(start);
             ZoneKind::ALL.into_iter().zip(windows).filter_map(move |zone| self.zone(zone, node, limits.span_rule))
         });
-        Ok(zones.collect())
+        let mut populated = ArrayVec::new();
+        for zone in zones {
+            // There are no more kinds and nodes than there is room.
+            let _ = populated.try_push(zone);
+        }
+        Ok(populated)
     }
 
     /// The usable runs of a zone of this map.

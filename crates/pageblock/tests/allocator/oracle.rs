@@ -34,11 +34,7 @@ const SHAPES: &[Shape] = &[
         name: "three zones",
         usable: &[(1, 3000), (3100, 8192)],
         pending: &[(3000, 3100)],
-        limits: ZoneLimits {
-            dma_end: Some(Pfn::new(1024)),
-            dma32_end: Some(Pfn::new(4096)),
-            ..ZoneLimits::single()
-        },
+        limits: ZoneLimits { dma_end: Some(Pfn::new(1024)), dma32_end: Some(Pfn::new(4096)), ..ZoneLimits::single() },
         nodes: Nodes::One,
     },
     Shape {
