@@ -2,5 +2,7 @@
 
 mod conformance;
 mod fallback;
+mod regressions;
 mod state_machine;
 mod subject;
+mod vectors;
