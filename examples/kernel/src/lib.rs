@@ -4,9 +4,13 @@
 //! dependencies must not be built with the `std` features that the workspace's hosted packages ask for. It needs nothing but
 //! stable cargo for the host's own target, which has to be x86_64 Linux.
 //!
+//! The second image, `tiny/`, is the smallest kernel on the allocator; [`sizes`] says what its code consists of.
+//!
 //! Invariant: a run passed if and only if QEMU's status is [`PASS`]. A triple fault ends QEMU with status 0.
 
 #![forbid(unsafe_code)]
+
+mod sizes;
 
 use std::env;
 use std::io::Read;
@@ -17,13 +21,39 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+pub use sizes::{Sizes, sizes};
+
 /// QEMU's exit status when the kernel is content.
 pub const PASS: i32 = 33;
 /// QEMU's exit status when the kernel found something wrong.
 pub const FAIL: i32 = 35;
 
 const QEMU: &str = "qemu-system-x86_64";
-const IMAGE: &str = "pageblock-kernel-image";
+
+/// Which kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// The one with everything, in `image/`.
+    Kernel,
+    /// The smallest one, in `tiny/`.
+    Tiny,
+}
+
+impl Image {
+    fn dir(self) -> &'static str {
+        match self {
+            Self::Kernel => "image",
+            Self::Tiny => "tiny",
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::Kernel => "pageblock-kernel-image",
+            Self::Tiny => "pageblock-tiny-image",
+        }
+    }
+}
 
 /// How the image is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,15 +205,15 @@ pub fn find_qemu() -> Result<PathBuf> {
     })
 }
 
-/// Compiles the kernel image with the cargo that runs this program, or the one on the search path; returns the file.
+/// Compiles a kernel with the cargo that runs this program, or the one on the search path; returns the file.
 ///
 /// # Errors
 /// cargo cannot be started or fails; it has said why on standard error.
-pub fn build_image(profile: Profile) -> Result<PathBuf> {
+pub fn build_image(image: Image, profile: Profile) -> Result<PathBuf> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         bail!("the kernel is compiled for the host's own target, which has to be x86_64 Linux");
     }
-    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("image");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join(image.dir());
     let target = target_dir().unwrap_or_else(|| package.join("target")).join("kernel");
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.arg("build").arg("--manifest-path").arg(package.join("Cargo.toml"));
@@ -197,7 +227,7 @@ pub fn build_image(profile: Profile) -> Result<PathBuf> {
     if !status.success() {
         bail!("cargo could not build the kernel image ({status})");
     }
-    Ok(target.join(profile.dir()).join(IMAGE))
+    Ok(target.join(profile.dir()).join(image.program()))
 }
 
 /// The build directory that this program lies in: `TARGET/PROFILE/program`, a test one step deeper in `deps`.

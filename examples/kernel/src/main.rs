@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
-use pageblock_kernel::{Machine, PASS, Profile, build_image, find_qemu};
+use pageblock_kernel::{Image, Machine, PASS, Profile, build_image, find_qemu, sizes};
 
 /// What the kernel does after it has booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,6 +21,8 @@ enum Mode {
     Migrate,
     /// Wrong frees, which have to be refused.
     Misuse,
+    /// The smallest kernel: one CPU, 16 MiB, interrupts off; and the size of its code.
+    Tiny,
     /// The cost of the operations in instructions, beside Linux 6.1; one CPU, 2 GiB.
     Icount,
     /// A prompt, for exploring by hand.
@@ -62,7 +64,11 @@ impl Args {
         words.extend(self.words.iter().cloned());
         // The instruction count is compared with one that was taken on this machine.
         let counting = self.mode == Mode::Icount;
-        let (memory, cpus) = if counting { ("2G", 1) } else { ("512M", 4) };
+        let (memory, cpus) = match self.mode {
+            Mode::Icount => ("2G", 1),
+            Mode::Tiny => ("16M", 1),
+            _ => ("512M", 4),
+        };
         Machine {
             memory: self.memory.clone().unwrap_or_else(|| memory.into()),
             cpus: self.cpus.unwrap_or(cpus),
@@ -75,7 +81,14 @@ impl Args {
 
 fn run(args: &Args) -> Result<Option<i32>> {
     let qemu = find_qemu()?;
-    let image = build_image(Profile::of_this_program())?;
+    let image = match args.mode {
+        // It is about size, so that only the release build says something.
+        Mode::Tiny => build_image(Image::Tiny, Profile::Release)?,
+        _ => build_image(Image::Kernel, Profile::of_this_program())?,
+    };
+    if args.mode == Mode::Tiny {
+        print!("{}", sizes(&image)?);
+    }
     let mut command = args.machine().command(&qemu, &image);
     command.args(["-serial", "mon:stdio"]);
     Ok(command.status().context("cannot start QEMU")?.code())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use pageblock_kernel::{FAIL, Machine, PASS, Profile, Run, build_image, find_qemu};
+use pageblock_kernel::{FAIL, Image, Machine, PASS, Profile, Run, build_image, find_qemu, sizes};
 
 /// A run takes a second or two; the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -16,7 +16,7 @@ fn tools() -> Option<&'static (PathBuf, PathBuf)> {
     static TOOLS: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
     TOOLS
         .get_or_init(|| match find_qemu() {
-            Ok(qemu) => Some((qemu, build_image(Profile::Dev).expect("the image builds"))),
+            Ok(qemu) => Some((qemu, build_image(Image::Kernel, Profile::Dev).expect("the image builds"))),
             Err(error) if std::env::var_os("CI").is_some() => panic!("{error}"),
             Err(error) => {
                 eprintln!("\n*** SKIPPED, the kernel was not booted: {error} ***\n");
@@ -164,4 +164,17 @@ fn the_monitor_answers() {
     assert!(run.log.contains("2 blocks held"), "{}", run.log);
     assert!(run.log.contains("; nothing wrong"), "{}", run.log);
     assert!(run.log.contains("no command `nonsense`"), "{}", run.log);
+}
+
+/// The smallest kernel runs in 16 MiB; buddy and facade together take at most 24 KiB of code in it, apart from what runs once at
+/// boot.
+#[test]
+fn the_smallest_kernel_is_small() {
+    let Some((qemu, _)) = tools() else { return };
+    let image = build_image(Image::Tiny, Profile::Release).expect("the image builds");
+    let machine = Machine { memory: "16M".into(), cpus: 1, machine: "pc".into(), ..Machine::default() };
+    let run = machine.run(qemu, &image, LIMIT).expect("the machine ends by itself");
+    assert_eq!(run.status, Some(PASS), "{}", run.log);
+    let sizes = sizes(&image).expect("an image with symbols");
+    assert!(sizes.buddy + sizes.facade <= 24 << 10, "{sizes}");
 }
