@@ -51,10 +51,10 @@ impl Policy {
         }
     }
 
-    /// The default: Linux 6.1's rules, but no more pageblocks change type than the request needs.
+    /// The default: Linux 6.1's rules.
     #[must_use]
     pub const fn new() -> Self {
-        Self { claim_whole_run: false, ..Self::linux_6_1() }
+        Self::linux_6_1()
     }
 
     /// True if a request may take over the pageblock of a victim of this order (`can_steal_fallback()`).

@@ -59,7 +59,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The best known of everything: x86-64's zones, Linux 6.1's watermarks, Linux 6.1's fallback without its waste.
+    /// The best known of everything: x86-64's zones, Linux 6.1's watermarks and fallback.
     #[must_use]
     pub const fn new() -> Self {
         Self {

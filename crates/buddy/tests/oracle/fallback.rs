@@ -226,7 +226,9 @@ fn a_larger_victim_changes_hands_as_a_whole_or_as_far_as_needed() {
     let whole = of_policy(Policy::linux_6_1());
     assert_eq!(of(whole.plain(Unmovable).1), Some((Movable, 10, true)));
     assert_eq!(claimed(&whole), 2);
-    let needed = of_policy(Policy::new());
+    let mut policy = Policy::new();
+    policy.claim_whole_run = false;
+    let needed = of_policy(policy);
     let event = needed.plain(Unmovable).1.unwrap();
     assert!(event.change_ownership && !event.is_fragmenting());
     assert_eq!(claimed(&needed), 1);
