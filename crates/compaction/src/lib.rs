@@ -6,6 +6,9 @@
 //! * [`Compactor`]: what is remembered of one zone between runs, and [`Compactor::run`], one run
 //! * [`Config`]: how sources and targets are found, and every change since Linux 3.13 as a switch, above all the six
 //!   [`Patches`] of the series of 2013 (seed 000)
+//! * [`compact_zones`]: an allocation's turn, over the zones that would do; [`settle`] accounts for it
+//! * [`Kcompactd`]: the thread that compacts ahead, as a state machine
+//! * [`Compactor::alloc_contig_range`]: a range that the caller names
 //! * [`Deferral`]: leaving a zone alone after failures
 //! * [`VmStat`]: the counters of `/proc/vmstat`
 //!
@@ -33,10 +36,13 @@ extern crate std;
 mod choice;
 mod compactor;
 mod config;
+mod contig;
 mod counters;
 mod defer;
+mod direct;
 mod fast;
 mod free_scan;
+mod kcompactd;
 mod linear;
 mod migrate_scan;
 mod moving;
@@ -47,8 +53,11 @@ mod suitable;
 
 pub use compactor::Compactor;
 pub use config::{Config, Patches, Search};
+pub use contig::ContigError;
 pub use counters::VmStat;
 pub use defer::{Deferral, Proof};
+pub use direct::{DirectRequest, Got, ZoneRef, compact_zones, settle};
+pub use kcompactd::{Kcompactd, Kswapd, Next};
 pub use pageblock_frame::migration::Migrate;
 pub use request::{Origin, Outcome, Priority, Request};
 pub use score::{ScoreMarks, marks as score_marks, node_score, zone_score};

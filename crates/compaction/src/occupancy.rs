@@ -83,7 +83,10 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     fn positions(&self) -> ScanPositions {
-        positions(self.mover.scan.zone(), (self.source * BLOCK, self.target * BLOCK), self.request.mode)
+        let zone = self.mover.scan.zone();
+        let start = (zone.span().start.as_u64() - zone.base().as_u64()) as u32;
+        let clip = |block: u32| (block * BLOCK).clamp(start, start + zone.span().len() as u32);
+        positions(zone, (clip(self.source), clip(self.target)), self.request.mode)
     }
 
     /// Compares the pageblocks of one window after another, from the one on that the last run stopped at.
@@ -174,7 +177,8 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                 emptied = self.vacate(block, (from, frames.min(BLOCK)), threshold);
             }
         }
-        let captures = self.config().capture && self.request.origin == Origin::Direct;
+        let direct = self.request.origin == Origin::Direct && self.request.order.is_some();
+        let captures = self.config().capture && direct;
         if emptied == Emptied::Yes && captures {
             self.captured = self.mover.scan.capture(index, self.order, self.request.migrate_type);
             return if self.captured.is_some() { Emptied::Yes } else { Emptied::NotNow };

@@ -1,9 +1,6 @@
 //! Whole runs on zones in known states, for every configuration.
-#![cfg(not(loom))]
 
-mod common;
-
-use common::{Scene, all_configs, order};
+use crate::common::{self, Scene, all_configs, order};
 use pageblock_compaction::{Compactor, Config, Origin, Patches, Priority, Request};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::trace::CompactResult;

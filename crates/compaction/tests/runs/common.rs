@@ -1,5 +1,4 @@
 //! A zone, an owner of its movable memory, and what they should say.
-#![expect(dead_code, reason = "each test binary uses a part")]
 
 use core::cell::RefCell;
 use core::mem::MaybeUninit;

@@ -1,0 +1,167 @@
+//! Direct compaction: an allocation found no block, and tries to make one in its zones.
+
+use pageblock_buddy::Zone;
+use pageblock_frame::migration::{Interrupt, Migrate};
+use pageblock_frame::sync::{AtomicU64, Ordering};
+use pageblock_frame::trace::{CompactEvent, CompactResult, Event, RunCounts};
+use pageblock_frame::{AllocFlags, Gfp, MigrateType, Order, Platform, ZoneKind};
+
+use crate::{Compactor, Outcome, Priority, Proof, Request};
+
+/// A zone together with what compaction remembers of it.
+///
+/// ```
+/// use pageblock_compaction::{Compactor, ZoneRef};
+/// fn stalls(zones: &[ZoneRef<'_, '_>]) -> u64 {
+///     zones.iter().map(|zone| zone.compactor.vmstat().stall).sum()
+/// }
+/// assert_eq!(stalls(&[]), 0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ZoneRef<'a, 'm> {
+    /// The zone.
+    pub zone: &'a Zone<'m>,
+    /// Its compaction.
+    pub compactor: &'a Compactor,
+}
+
+/// An allocation that turns to compaction.
+///
+/// ```
+/// use pageblock_compaction::{DirectRequest, Priority};
+/// use pageblock_frame::{Gfp, MigrateType, Order, ZoneKind};
+/// let huge = DirectRequest::new(Order::new(9).unwrap(), Gfp::HIGHUSER_MOVABLE, Priority::Async);
+/// assert_eq!((huge.migrate_type, huge.limit), (MigrateType::Movable, ZoneKind::Movable));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirectRequest {
+    /// The block wanted.
+    pub order: Order,
+    /// The request's flags, for events.
+    pub gfp: Gfp,
+    /// What it is for.
+    pub migrate_type: MigrateType,
+    /// How determined it is.
+    pub priority: Priority,
+    /// Highest zone that would do.
+    pub limit: ZoneKind,
+    /// For watermarks.
+    pub flags: AllocFlags,
+}
+
+impl DirectRequest {
+    /// A request with what follows from its flags.
+    #[must_use]
+    pub fn new(order: Order, gfp: Gfp, priority: Priority) -> Self {
+        Self {
+            order,
+            gfp,
+            migrate_type: gfp.migrate_type(),
+            priority,
+            limit: gfp.zone_limit().unwrap_or(ZoneKind::Normal),
+            flags: gfp.slow_alloc_flags(order),
+        }
+    }
+
+    fn in_zone(&self) -> Request {
+        Request {
+            limit: self.limit,
+            flags: self.flags,
+            ..Request::direct(self.order, self.migrate_type, self.priority)
+        }
+    }
+}
+
+/// Compacts one zone after another, in the order given, until one has a block (`try_to_compact_pages()`). What is captured is the
+/// caller's; without a capture the caller allocates as usual. Either way it says how that went with
+/// [`settle`].
+pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
+    zones: impl IntoIterator<Item = ZoneRef<'a, 'm>>,
+    request: &DirectRequest,
+    migrator: &M,
+) -> Outcome {
+    let DirectRequest { order, gfp, priority, .. } = *request;
+    P::trace(&Event::Compaction(CompactEvent::TryToCompact { order, gfp, priority: priority as u8 }));
+    let mut best = Outcome::unstarted(CompactResult::Skipped);
+    for (place, ZoneRef { zone, compactor }) in zones.into_iter().filter(|z| z.zone.kind() <= request.limit).enumerate()
+    {
+        // Before 3.18 the preferred zone alone had a say.
+        let asks = compactor.config().defer_each_zone || place == 0;
+        if asks && priority > Priority::SyncFull && compactor.is_deferred::<P>(zone, order) {
+            best.result = best.result.max(CompactResult::Deferred);
+            if !compactor.config().defer_each_zone {
+                break;
+            }
+            continue;
+        }
+        let outcome = compactor.run::<P, M>(zone, migrator, &request.in_zone());
+        best.counts = sum(best.counts, outcome.counts);
+        best.result = best.result.max(outcome.result);
+        if outcome.result == CompactResult::Success {
+            best.captured = outcome.captured;
+            compactor.defer_reset::<P>(zone, order, Proof::Watermark);
+            break;
+        }
+        let failed = matches!(outcome.result, CompactResult::Complete | CompactResult::PartialSkipped);
+        if priority != Priority::Async && failed && compactor.config().defer_each_zone {
+            compactor.defer::<P>(zone, order);
+        }
+        let interrupt = migrator.interrupt();
+        if interrupt == Interrupt::Fatal || (priority == Priority::Async && interrupt == Interrupt::Reschedule) {
+            break;
+        }
+    }
+    best
+}
+
+fn sum(mut all: RunCounts, one: RunCounts) -> RunCounts {
+    all.migrate_scanned += one.migrate_scanned;
+    all.free_scanned += one.free_scanned;
+    all.isolated += one.isolated;
+    all.migrated += one.migrated;
+    all.failed += one.failed;
+    all
+}
+
+/// Whether an allocation got its block after compaction.
+///
+/// ```
+/// assert_ne!(pageblock_compaction::Got::Block, pageblock_compaction::Got::Nothing);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Got {
+    /// It did, in this zone.
+    Block,
+    /// It did not.
+    Nothing,
+}
+
+/// Accounts for a direct attempt: a stall, and a success or a failure, unless it was skipped (before 3.18 also if it was deferred). `at` is the
+/// zone of the block, or the preferred one. A success ends deferral there; before 3.18 the failure of a synchronous attempt
+/// begins it there.
+pub fn settle<P: Platform>(at: ZoneRef<'_, '_>, request: &DirectRequest, outcome: &Outcome, got: Got) {
+    let ZoneRef { zone, compactor } = at;
+    let each = compactor.config().defer_each_zone;
+    let uncounted = match outcome.result {
+        CompactResult::Skipped => true,
+        CompactResult::Deferred => !each,
+        _ => false,
+    };
+    if uncounted {
+        return;
+    }
+    let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+    count(&compactor.counters.stall);
+    match got {
+        Got::Block => {
+            count(&compactor.counters.success);
+            compactor.defer_reset::<P>(zone, request.order, Proof::Allocated);
+        }
+        Got::Nothing => {
+            count(&compactor.counters.fail);
+            if !each && request.priority != Priority::Async {
+                compactor.defer::<P>(zone, request.order);
+            }
+        }
+    }
+}
