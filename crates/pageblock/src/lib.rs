@@ -55,3 +55,8 @@ pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
+
+/// The README's program, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
