@@ -3,6 +3,8 @@
 //! An allocation takes the lowest pageblock that can serve it, one that is not wholly free if there is any; inside the
 //! pageblock, the smallest sufficient maximal run.
 
+use core::num::{NonZeroU8, NonZeroU64};
+
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
@@ -23,59 +25,74 @@ impl ZoneCore<'_> {
         self.take_from(block, order)
     }
 
-    /// Takes a single frame that is free on its own, if the lowest pageblock with anything free has one: the common case of
-    /// [`take`](Self::take), for the three ordinary types.
+    /// Takes a block of `order < 6` that is free on its own, if the lowest pageblock that can serve has one: the common case
+    /// of [`take`](Self::take), for the three ordinary types.
     #[inline(always)]
-    pub(crate) fn take_frame(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        let set = Set::new(migrate_type, 0);
-        let (hint, members) = self.candidates.hinted_word(set)?;
-        let block = hint * 64 + members.trailing_zeros();
+    fn take_exact(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
+        let (row, members) = self.candidates.lowest_word(Set::new(migrate_type, order))?;
+        let block = row * 64 + NonZeroU64::new(*members)?.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
-        let presence = u64::from_le_bytes(b.presence);
-        let singles = presence & bits::EVERY_WORD;
-        if singles == 0 {
-            return None;
-        }
-        let shift = singles.trailing_zeros();
-        let word = (shift / 8) as usize % BLOCK_WORDS;
-        let old = b.map[word];
-        let exact = bits::exact(old, 0);
-        if exact == 0 {
-            return None;
-        }
-        let left = exact & (exact - 1);
-        b.map[word] = old & !(exact ^ left);
-        b.free = b.free.wrapping_sub(1);
-        self.nr_free[0] = self.nr_free[0].wrapping_sub(1);
-        self.free = self.free.wrapping_sub(1);
-        let index = (block << BLOCK_SHIFT) | (shift << (WORD_ORDER - 3)) | exact.trailing_zeros();
-        if left == 0 {
-            // No hint is below order 0, so the word's highest order stays exact.
-            let presence = presence & !(1 << shift);
-            b.presence = presence.to_le_bytes();
-            if presence == 0 {
-                b.top = Pageblock::NO_TOP;
-                *members &= *members - 1;
-                if *members == 0 {
-                    return Some(self.candidates.vanished(set, hint, index));
-                }
+        let presence = b.presence;
+        let words = NonZeroU8::new((presence >> (order * BLOCK_WORDS as u32)) as u8)?;
+        let word = words.trailing_zeros();
+        let slot = &mut b.map[word as usize % BLOCK_WORDS];
+        let exact = NonZeroU64::new(bits::exact(bits::runs(*slot, order), order))?;
+        let rest = exact.get() & (exact.get() - 1);
+        // The lowest run, from its first bit.
+        *slot &= !((exact.get() ^ rest) * bits::ones(order));
+        b.free = b.free.wrapping_sub(1 << order);
+        self.nr_free[order as usize] = self.nr_free[order as usize].wrapping_sub(1);
+        self.free = self.free.wrapping_sub(1 << order);
+        let index = block << BLOCK_SHIFT | word << WORD_ORDER | exact.trailing_zeros();
+        if rest == 0 {
+            let presence = presence & !bits::present(order, word as usize);
+            b.presence = presence;
+            if presence >> (order * BLOCK_WORDS as u32) == 0 {
+                self.lower(block, migrate_type, order);
             }
         }
+        Some(index)
+    }
+
+    /// A pageblock has lost its last block of `order < 6`, which was its largest.
+    #[inline(always)]
+    fn lower(&mut self, block: u32, migrate_type: MigrateType, order: u32) {
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        // One below the new largest order, as `NO_TOP` is one below order 0.
+        let sets = NonZeroU64::new(b.presence).map_or(0, |p| 1 + (63 - p.leading_zeros()) / BLOCK_WORDS as u32);
+        let sets = if order == 0 { 0 } else { sets };
+        b.top = (sets as u8).wrapping_sub(1);
+        self.candidates.remove(migrate_type, block, (sets, order + 1));
+    }
+
+    /// [`take`](Self::take) for a constant order below 6 and the three ordinary types.
+    #[inline(always)]
+    pub(crate) fn take_small<const ORDER: u32>(&mut self, migrate_type: MigrateType) -> Option<u32> {
+        match self.take_exact(migrate_type, ORDER) {
+            None => self.take_split::<ORDER>(migrate_type),
+            taken => taken,
+        }
+    }
+
+    /// Takes a block of `order < 6` from pageblocks of exactly this type, where [`take_exact`](Self::take_exact) found none.
+    #[inline(never)]
+    fn take_split<const ORDER: u32>(&mut self, migrate_type: MigrateType) -> Option<u32> {
+        let block = match self.partial(migrate_type, ORDER) {
+            Some(block) => block,
+            None => self.open_whole(migrate_type)?,
+        };
+        let index = self.take_larger(block, ORDER)?;
+        self.sub_free(migrate_type, 1 << ORDER);
         Some(index)
     }
 
     /// Takes a block of `order < 9` from a pageblock that can serve it and is not in the set of wholly free ones.
     #[inline]
     pub(crate) fn take_from(&mut self, block: u32, order: u32) -> Option<u32> {
-        // A constant order saves a third of the instructions.
-        match order {
-            0 => self.take_bits(block, 0),
-            1 => self.take_bits(block, 1),
-            2 => self.take_bits(block, 2),
-            3 => self.take_bits(block, 3),
-            4 | 5 => self.take_bits(block, order),
-            _ => self.take_words(block, order),
-        }
+        let migrate_type = self.blocks.get(block as usize)?.migrate_type;
+        let index = if order >= WORD_ORDER { self.take_words(block, order)? } else { self.take_larger(block, order)? };
+        self.sub_free(migrate_type, 1 << order);
+        Some(index)
     }
 
     /// Takes a wholly free pageblock out of its set, to be used in parts.
@@ -87,64 +104,35 @@ impl ZoneCore<'_> {
         Some(run.0)
     }
 
-    /// Takes a block smaller than a word.
+    /// Takes a block smaller than a word from the smallest maximal run that can serve it.
     #[inline(always)]
-    fn take_bits(&mut self, block: u32, order: u32) -> Option<u32> {
+    fn take_larger(&mut self, block: u32, order: u32) -> Option<u32> {
         let b = self.blocks.get_mut(block as usize)?;
-        loop {
-            let presence = u64::from_le_bytes(b.presence);
-            let wanted = bits::join(presence) >> order;
-            if wanted == 0 {
-                return None;
-            }
-            let run = order + wanted.trailing_zeros();
-            if run >= WORD_ORDER {
-                return self.split_word(block, order);
-            }
-            let word = ((presence & (bits::EVERY_WORD << run)).trailing_zeros() / 8) as usize % BLOCK_WORDS;
-            let old = b.map[word];
-            let exact = bits::exact(bits::runs(old, run), run);
-            if exact == 0 {
-                // Left over from a merge: correct the hint, and look again.
-                b.presence[word] = bits::presence(old);
-                continue;
-            }
-            let at = exact.trailing_zeros();
-            let new = old & !(bits::ones(order) << at);
-            b.map[word] = new;
-            let left = exact & (exact - 1);
-            let fixed = Self::presence_after_take(b.presence[word], new, left == 0, (run, order));
-            let moved = b.presence[word] ^ fixed;
-            b.presence[word] = fixed;
-            b.free = b.free.wrapping_sub(1 << order);
-            let (migrate_type, top) = (b.migrate_type, b.top);
-            self.uncount(run, 1);
-            for part in order..run {
-                self.count(part, 1);
-            }
-            self.sub_free(migrate_type, 1 << order);
-            if u32::from(moved) >> (top % 32) & 1 != 0 {
-                self.refresh_top(block);
-            }
-            return Some(block << BLOCK_SHIFT | (word as u32) << WORD_ORDER | at);
+        let presence = b.presence;
+        let found = NonZeroU64::new(presence >> (order * BLOCK_WORDS as u32))?.trailing_zeros();
+        let (run, word) = (order + found / BLOCK_WORDS as u32, found % BLOCK_WORDS as u32);
+        if run >= WORD_ORDER {
+            return self.split_word(block, order);
         }
-    }
-
-    /// A word's presence after a block of `order` was cut from a maximal run of order `run`, which was the last of its
-    /// order if `last`. The highest bit stays exact.
-    #[inline(always)]
-    fn presence_after_take(old: u8, word: u64, last: bool, (run, order): (u32, u32)) -> u8 {
-        // The parts that are left of the run: one of each order from `order` to `run - 1`.
-        let kept = old | ((1u8 << run) - (1u8 << order));
-        if !last {
-            return kept;
+        let slot = &mut b.map[word as usize];
+        let exact = bits::exact(bits::runs(*slot, run), run);
+        let at = exact.trailing_zeros();
+        *slot &= !(bits::ones(order) << at);
+        // What is left of the run: one block of each order from `order` to `run - 1`.
+        let parts = bits::spread((1u8 << run) - (1u8 << order), word as usize);
+        let last = exact & (exact - 1) == 0;
+        let presence = (presence | parts) & !(u64::from(last) << (run * BLOCK_WORDS as u32 + word));
+        b.presence = presence;
+        b.free = b.free.wrapping_sub(1 << order);
+        let migrate_type = b.migrate_type;
+        self.uncount(run, 1);
+        for part in order..run {
+            self.count(part, 1);
         }
-        let kept = kept & !(1 << run);
-        if kept >> order == 0 && kept != 0 {
-            // Only hints below are left, and the highest of them must be exact.
-            return bits::presence(word);
+        if presence >> (run * BLOCK_WORDS as u32) == 0 {
+            self.lower(block, migrate_type, run);
         }
-        kept
+        Some(block << BLOCK_SHIFT | word << WORD_ORDER | at)
     }
 
     /// Takes a block smaller than a word from a full word, the one in the smallest run of full words.
@@ -154,14 +142,12 @@ impl ZoneCore<'_> {
         let b = self.blocks.get_mut(block as usize)?;
         let word = word as usize % BLOCK_WORDS;
         b.map[word] = !bits::ones(order);
-        b.presence[word] = (1u8 << WORD_ORDER) - (1u8 << order);
+        b.presence ^= bits::spread((2u8 << WORD_ORDER) - (1u8 << order), word);
         b.free = b.free.wrapping_sub(1 << order);
-        let migrate_type = b.migrate_type;
         self.uncount(run, 1);
         for part in order..run {
             self.count(part, 1);
         }
-        self.sub_free(migrate_type, 1 << order);
         self.refresh_top(block);
         Some(block << BLOCK_SHIFT | (word as u32) << WORD_ORDER)
     }
@@ -173,15 +159,13 @@ impl ZoneCore<'_> {
         let b = self.blocks.get_mut(block as usize)?;
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.map[w % BLOCK_WORDS] = 0;
-            b.presence[w % BLOCK_WORDS] = 0;
+            b.presence &= !bits::present(WORD_ORDER, w % BLOCK_WORDS);
         }
         b.free = b.free.wrapping_sub(1 << order);
-        let migrate_type = b.migrate_type;
         self.uncount(run, 1);
         for part in order..run {
             self.count(part, 1);
         }
-        self.sub_free(migrate_type, 1 << order);
         self.refresh_top(block);
         Some((block << BLOCK_SHIFT) | (word * WORD_FRAMES))
     }

@@ -10,8 +10,10 @@ use pageblock_frame::BLOCK_WORDS;
 pub(crate) const WORD_ORDER: u32 = 6;
 /// Frames in a word.
 pub(crate) const WORD_FRAMES: u32 = 64;
-/// Bit 0 of every byte of a block's presence.
+/// Bit 0 of every byte: in a block's presence, the first word's orders.
 pub(crate) const EVERY_WORD: u64 = 0x0101_0101_0101_0101;
+/// The presence of a wholly free block: every word is full.
+pub(crate) const ALL_FULL: u64 = 0xff << (WORD_ORDER * BLOCK_WORDS as u32);
 
 /// Bits at which a run of the order may start.
 const STARTS: [u64; 8] = [
@@ -70,7 +72,7 @@ pub(crate) const fn exact(runs: u64, o: u32) -> u64 {
 }
 
 /// The orders of a word's maximal runs: bit `o` for order `o`.
-pub(crate) const fn presence(word: u64) -> u8 {
+pub(crate) const fn orders(word: u64) -> u8 {
     let mut found = 0;
     let mut runs = word;
     let mut o = 0;
@@ -104,32 +106,35 @@ pub(crate) fn count_runs(word: u64, mut count: impl FnMut(u32, u32)) {
     }
 }
 
-/// All bytes of a presence joined: the orders of the block's maximal runs, full words as order 6.
+/// The bit of a block's presence for an order below 7 and a word.
 #[inline(always)]
-pub(crate) const fn join(presence: u64) -> u32 {
-    let p = presence | presence >> 32;
-    let p = p | p >> 16;
-    ((p | p >> 8) & 0x7f) as u32
+pub(crate) const fn present(order: u32, word: usize) -> u64 {
+    1 << (order * BLOCK_WORDS as u32 + word as u32)
+}
+
+/// A word's bits of a block's presence, from the orders of its maximal runs.
+#[inline(always)]
+pub(crate) const fn spread(orders: u8, word: usize) -> u64 {
+    // Copies of seven bits, seven apart, do not overlap; one bit of each comes to lie at the start of a byte.
+    ((orders as u64).wrapping_mul(0x0002_0408_1020_4081) & EVERY_WORD) << word
 }
 
 /// One bit for each full word of the block.
 #[inline(always)]
 pub(crate) const fn full_words(presence: u64) -> u32 {
-    let bits = (presence >> WORD_ORDER) & EVERY_WORD;
-    (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+    (presence >> (WORD_ORDER * BLOCK_WORDS as u32)) as u32
 }
 
 /// Largest order that a block can serve (0 to 9), from its presence; `None` if it has nothing free.
 #[inline(always)]
 pub(crate) const fn top_order(presence: u64) -> Option<u32> {
-    let orders = join(presence);
-    if orders == 0 {
+    if presence == 0 {
         return None;
     }
-    if orders & (1 << WORD_ORDER) == 0 {
-        return Some(31 - orders.leading_zeros());
-    }
     let full = full_words(presence);
+    if full == 0 {
+        return Some((63 - presence.leading_zeros()) / BLOCK_WORDS as u32);
+    }
     let pairs = full & (full >> 1) & 0x55;
     let fours = pairs & (pairs >> 2) & 0x11;
     Some(WORD_ORDER + (pairs != 0) as u32 + (fours != 0) as u32 + (full == 0xff) as u32)
@@ -172,8 +177,8 @@ pub(crate) fn count_word_runs(full: u32, mut count: impl FnMut(u32, u32)) {
 }
 
 /// A block's presence, computed from its map.
-pub(crate) fn block_presence(map: &[u64; BLOCK_WORDS]) -> [u8; BLOCK_WORDS] {
-    map.map(presence)
+pub(crate) fn block_presence(map: &[u64; BLOCK_WORDS]) -> u64 {
+    map.iter().enumerate().fold(0, |found, (w, &word)| found | spread(orders(word), w))
 }
 
 #[cfg(test)]
@@ -218,8 +223,12 @@ mod tests {
                 let starts = blocks.iter().filter(|b| b.1 == o).fold(0u64, |m, b| m | 1 << b.0);
                 prop_assert_eq!(exact(runs(word, o), o), starts);
             }
-            let orders = blocks.iter().fold(0u8, |m, b| m | 1 << b.1);
-            prop_assert_eq!(presence(word), orders);
+            let found = blocks.iter().fold(0u8, |m, b| m | 1 << b.1);
+            prop_assert_eq!(orders(word), found);
+            for w in 0..8 {
+                let bits = (0..7).filter(|&o| found >> o & 1 == 1).fold(0, |bits, o| bits | present(o, w));
+                prop_assert_eq!(spread(found, w), bits);
+            }
             let mut counts = [0u32; 7];
             count_runs(word, |o, n| counts[o as usize] += n);
             for o in 0..6u32 {
@@ -241,7 +250,7 @@ mod tests {
             for (w, word) in map.iter_mut().enumerate() {
                 if full >> w & 1 == 1 { *word = u64::MAX; }
             }
-            let presence = u64::from_le_bytes(block_presence(&map));
+            let presence = block_presence(&map);
             prop_assert_eq!(full_words(presence), full);
             prop_assert_eq!(top_order(presence), blocks.iter().map(|b| b.1).max());
         }

@@ -45,13 +45,11 @@ impl ZoneCore<'_> {
         let mut got = 0;
         while got < out.len() {
             let Some(b) = self.blocks.get_mut(block as usize) else { break };
-            let presence = u64::from_le_bytes(b.presence);
-            let wanted = bits::join(presence) >> order;
+            let wanted = b.presence >> (order * BLOCK_WORDS as u32);
             if wanted == 0 {
                 break;
             }
-            let run = order + wanted.trailing_zeros();
-            let word = ((presence & (bits::EVERY_WORD << run)).trailing_zeros() / 8) as usize % BLOCK_WORDS;
+            let word = wanted.trailing_zeros() as usize % BLOCK_WORDS;
             let old = b.map[word];
             let starts = bits::runs(old, order);
             let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
@@ -73,7 +71,7 @@ impl ZoneCore<'_> {
             }
             let new = old & !taken;
             b.map[word] = new;
-            b.presence[word] = bits::presence(new);
+            b.presence = b.presence & !(bits::EVERY_WORD << word) | bits::spread(bits::orders(new), word);
             bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
             bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
         }
@@ -86,7 +84,7 @@ impl ZoneCore<'_> {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         b.free = b.free.wrapping_sub(frames as u16);
         let migrate_type = b.migrate_type;
-        let full_after = bits::full_words(u64::from_le_bytes(b.presence));
+        let full_after = bits::full_words(b.presence);
         if full_after != full_before {
             bits::count_word_runs(full_before, |o, n| self.uncount(o, u64::from(n)));
             bits::count_word_runs(full_after, |o, n| self.count(o, u64::from(n)));
@@ -147,21 +145,18 @@ impl ZoneCore<'_> {
         let new = old | mask;
         b.map[at] = new;
         b.free = b.free.wrapping_add((pieces << order) as u16);
-        let (migrate_type, block_top) = (b.migrate_type, b.top);
+        let migrate_type = b.migrate_type;
         bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
         self.add_free(migrate_type, u64::from(pieces) << order);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        b.presence &= !(bits::EVERY_WORD << at);
         if new == u64::MAX {
-            b.presence[at] = 0;
             self.give_full(block, at as u32, WORD_ORDER);
             return;
         }
-        b.presence[at] = bits::presence(new);
-        let top = 7 - b.presence[at].leading_zeros() as u8;
+        let orders = bits::orders(new);
+        b.presence |= bits::spread(orders, at);
         bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
-        // `NO_TOP` is one below order 0.
-        if block_top.wrapping_add(1) <= top {
-            self.set_top(block, top);
-        }
+        self.raise(block, 7 - orders.leading_zeros());
     }
 }

@@ -7,9 +7,11 @@
 //! An allocation takes the **lowest** pageblock that can serve it. Measured against lists ordered by use, filling from
 //! one end leaves the other end to drain, and more pageblocks come out whole.
 //!
-//! Each set is a tree of words, 64 to one: a word's bit is set if the word below it is not 0. The words of all sets for the
+//! Each set is a tree of words, 64 to one, at least two levels: a word's bit is set if the word below it is not 0. The words of all sets for the
 //! same 64 pageblocks lie side by side, those of one type's orders in ascending order, because a pageblock enters and leaves
 //! neighbouring orders together.
+
+use core::num::NonZeroU64;
 
 use pageblock_frame::MigrateType;
 
@@ -26,12 +28,21 @@ pub(crate) type Row = [u64; ROW];
 /// The sets of a zone.
 #[derive(Debug)]
 pub(crate) struct Candidates<'m> {
+    /// The lowest level: one bit a pageblock.
     rows: &'m mut [Row],
-    /// Where each level's rows start; level 0 has one bit a pageblock. The last level has one row.
-    level: [u32; MOST_LEVELS],
+    above: Above<'m>,
+}
+
+/// What is above the lowest level.
+#[derive(Debug)]
+struct Above<'m> {
+    /// The levels 1 to `top` one after the other. The last has one row.
+    rows: &'m mut [Row],
+    /// Where each level's rows start, from level 1 on.
+    start: [u32; MOST_LEVELS],
     top: u32,
-    /// For each set a row of level 0 below which it has no member.
-    hint: [u32; ROW],
+    /// For each set the lowest row of level 0 with a member, or `u32::MAX`.
+    lowest: [u32; ROW],
 }
 
 /// One set: a migrate type and an order.
@@ -50,9 +61,10 @@ impl Set {
     }
 }
 
-/// Rows for so many pageblocks, over all levels.
+/// Rows for so many pageblocks, over all levels. There is at least one level above the lowest.
 pub(crate) const fn rows_needed(blocks: usize) -> usize {
-    let (mut rows, mut entries) = (0, blocks);
+    let mut entries = blocks.div_ceil(64);
+    let mut rows = entries;
     loop {
         entries = entries.div_ceil(64);
         rows += entries;
@@ -65,9 +77,10 @@ pub(crate) const fn rows_needed(blocks: usize) -> usize {
 impl<'m> Candidates<'m> {
     /// Empty sets over zeroed rows, of which there are [`rows_needed`].
     pub(crate) fn new(rows: &'m mut [Row], blocks: usize) -> Self {
-        let mut level = [0; MOST_LEVELS];
-        let (mut top, mut at, mut entries) = (0, 0, blocks);
-        for (number, start) in level.iter_mut().enumerate() {
+        let (rows, above) = rows.split_at_mut(blocks.div_ceil(64).min(rows.len()));
+        let mut start = [0; MOST_LEVELS];
+        let (mut top, mut at, mut entries) = (0, 0, rows.len());
+        for (number, start) in start.iter_mut().enumerate().skip(1) {
             *start = at;
             top = number as u32;
             entries = entries.div_ceil(64);
@@ -76,26 +89,15 @@ impl<'m> Candidates<'m> {
                 break;
             }
         }
-        Self { rows, level, top, hint: [u32::MAX; ROW] }
+        Self { rows, above: Above { rows: above, start, top, lowest: [u32::MAX; ROW] } }
     }
 
     /// The lowest pageblock of a set.
     #[inline(always)]
-    pub(crate) fn lowest(&mut self, set: Set) -> Option<u32> {
-        let hint = self.hint[set.index()];
-        let word = self.rows.get(hint as usize)?[set.index()];
-        if word == 0 {
-            return self.search(set);
-        }
-        Some(hint * 64 + word.trailing_zeros())
-    }
-
-    /// The lowest pageblock of a set whose hint is out of date.
-    #[cold]
-    fn search(&mut self, set: Set) -> Option<u32> {
-        let found = self.first_from(set, self.hint[set.index()].saturating_mul(64));
-        self.hint[set.index()] = found.map_or(u32::MAX, |block| block / 64);
-        found
+    pub(crate) fn lowest(&self, set: Set) -> Option<u32> {
+        let row = self.above.lowest[set.index()];
+        let word = NonZeroU64::new(self.rows.get(row as usize)?[set.index()])?;
+        Some(row * 64 + word.trailing_zeros())
     }
 
     /// True if the pageblock is in the set.
@@ -103,34 +105,33 @@ impl<'m> Candidates<'m> {
         self.word(set, block / 64) >> (block % 64) & 1 == 1
     }
 
-    /// Rows of a level.
-    fn len(&self, level: u32) -> u32 {
-        let end =
-            if level < self.top { self.level[(level + 1) as usize % MOST_LEVELS] } else { self.rows.len() as u32 };
-        end - self.level[level as usize % MOST_LEVELS]
-    }
-
     /// A set's word on a level.
     fn word_at(&self, level: u32, at: u32, set: Set) -> Option<u64> {
-        let row = self.level[level as usize % MOST_LEVELS] + at;
-        self.rows.get(row as usize).map(|row| row[set.index()])
+        let (rows, first) = match level {
+            0 => (&*self.rows, 0),
+            _ => (&*self.above.rows, self.above.start[level as usize % MOST_LEVELS]),
+        };
+        rows.get((first + at) as usize).map(|row| row[set.index()])
     }
 
     /// The 64 bits of a set from pageblock `64 * at` on; 0 past the end.
     #[inline(always)]
     pub(crate) fn word(&self, set: Set, at: u32) -> u64 {
-        if self.top != 0 && at >= self.level[1] {
-            return 0;
-        }
         self.rows.get(at as usize).map_or(0, |row| row[set.index()])
     }
 
     /// Adds a pageblock to the sets of a type from order `from` up to but without `to`.
     #[inline(always)]
     pub(crate) fn insert(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
+        let Some(row) = self.rows.get_mut((block / 64) as usize) else { return };
         let mut order = from;
         while order < to {
-            self.insert_one(Set::new(migrate_type, order), block);
+            let set = Set::new(migrate_type, order);
+            let old = row[set.index()];
+            row[set.index()] = old | 1 << (block % 64);
+            if old == 0 {
+                self.above.appeared(set, block / 64);
+            }
             order += 1;
         }
     }
@@ -138,35 +139,24 @@ impl<'m> Candidates<'m> {
     /// Takes a pageblock out of the sets of a type from order `from` up to but without `to`.
     #[inline(always)]
     pub(crate) fn remove(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
+        let Some(row) = self.rows.get_mut((block / 64) as usize) else { return };
         let mut order = from;
         while order < to {
             let set = Set::new(migrate_type, order);
-            let Some(word) = self.word_mut(set, block) else { return };
-            *word &= !(1 << (block % 64));
-            if *word == 0 {
-                self.vanished(set, block / 64, 0);
+            let left = row[set.index()] & !(1 << (block % 64));
+            row[set.index()] = left;
+            if left == 0 {
+                self.above.vanished(set, block / 64);
             }
             order += 1;
         }
     }
 
-    /// Adds a pageblock to one set.
+    /// The set's lowest word that is not 0, and its place.
     #[inline(always)]
-    pub(crate) fn insert_one(&mut self, set: Set, block: u32) {
-        let Some(word) = self.word_mut(set, block) else { return };
-        let old = *word;
-        *word = old | 1 << (block % 64);
-        if old == 0 {
-            self.appeared(set, block / 64);
-        }
-    }
-
-    /// The set's lowest word that is not 0 and its place, as long as the hint leads to it.
-    #[inline(always)]
-    pub(crate) fn hinted_word(&mut self, set: Set) -> Option<(u32, &mut u64)> {
-        let hint = self.hint[set.index()];
-        let word = &mut self.rows.get_mut(hint as usize)?[set.index()];
-        (*word != 0).then_some((hint, word))
+    pub(crate) fn lowest_word(&mut self, set: Set) -> Option<(u32, &mut u64)> {
+        let row = self.above.lowest[set.index()];
+        self.rows.get_mut(row as usize).map(|words| (row, &mut words[set.index()]))
     }
 
     /// The set's word that a pageblock is in.
@@ -175,52 +165,15 @@ impl<'m> Candidates<'m> {
         self.rows.get_mut((block / 64) as usize).map(|row| &mut row[set.index()])
     }
 
-    /// A word of the lowest level is no longer 0: says so further up.
-    #[inline(never)]
-    fn appeared(&mut self, set: Set, row: u32) {
-        let hint = &mut self.hint[set.index()];
-        *hint = (*hint).min(row);
-        let mut at = row;
-        for level in 1..=self.top {
-            let Some(word) = self.upper_mut(level, at, set) else { return };
-            let old = *word;
-            *word = old | 1 << (at % 64);
-            if old != 0 {
-                return;
-            }
-            at /= 64;
+    /// Rows of a level.
+    fn len(&self, level: u32) -> u32 {
+        let Above { rows, start, top, .. } = &self.above;
+        let start_of = |level: u32| start[level as usize % MOST_LEVELS];
+        match level {
+            0 => self.rows.len() as u32,
+            _ if level < *top => start_of(level + 1) - start_of(level),
+            _ => rows.len() as u32 - start_of(level),
         }
-    }
-
-    /// A word of the lowest level has become 0: says so further up, and moves the hint on. Hands `result` through, so that
-    /// this can be a caller's last call.
-    #[inline(never)]
-    pub(crate) fn vanished(&mut self, set: Set, row: u32, result: u32) -> u32 {
-        let mut at = row;
-        let mut next = u32::MAX;
-        for level in 1..=self.top {
-            let Some(word) = self.upper_mut(level, at, set) else { break };
-            *word &= !(1 << (at % 64));
-            if *word != 0 {
-                // On the first level above, the next row is at hand; elsewhere the next use of the hint looks for it.
-                let after = *word >> (at % 64);
-                next = if level == 1 && after != 0 { at + after.trailing_zeros() } else { row };
-                break;
-            }
-            at /= 64;
-        }
-        let hint = &mut self.hint[set.index()];
-        if *hint == row {
-            *hint = next;
-        }
-        result
-    }
-
-    /// The word of an upper level that has the bit of entry `at` of the level below.
-    #[inline(always)]
-    fn upper_mut(&mut self, level: u32, at: u32, set: Set) -> Option<&mut u64> {
-        let row = self.level[level as usize % MOST_LEVELS] + at / 64;
-        self.rows.get_mut(row as usize).map(|row| &mut row[set.index()])
     }
 
     /// The lowest member at or above `block`.
@@ -228,7 +181,7 @@ impl<'m> Candidates<'m> {
         let (mut at, mut level) = (block, 0);
         // Up, until a word has a member at or after the place.
         loop {
-            if level > self.top || at / 64 >= self.len(level) {
+            if level > self.above.top || at / 64 >= self.len(level) {
                 return None;
             }
             let word = self.word_at(level, at / 64, set)? >> (at % 64);
@@ -260,19 +213,19 @@ impl<'m> Candidates<'m> {
         }
     }
 
-    /// Recomputes a set's tree and checks its hint from its lowest level: how many members it has, or `None` if they disagree.
+    /// Recomputes a set's tree and its lowest row from its lowest level: how many members it has, or `None` if they disagree.
     pub(crate) fn recount(&self, set: Set) -> Option<u64> {
         let word = |level, at| self.word_at(level, at, set).unwrap_or(0);
-        for level in 1..=self.top {
+        for level in 1..=self.above.top {
             for at in 0..self.len(level - 1) {
                 if (word(level, at / 64) >> (at % 64) & 1 == 1) != (word(level - 1, at) != 0) {
                     return None;
                 }
             }
         }
-        let hint = self.hint[set.index()];
-        let below = (0..self.len(0).min(hint)).any(|at| word(0, at) != 0);
-        (!below).then(|| (0..self.len(0)).map(|at| u64::from(word(0, at).count_ones())).sum())
+        let lowest = (0..self.len(0)).find(|&at| word(0, at) != 0).unwrap_or(u32::MAX);
+        (self.above.lowest[set.index()] == lowest)
+            .then(|| (0..self.len(0)).map(|at| u64::from(word(0, at).count_ones())).sum())
     }
 
     /// The highest member below `block`.
@@ -288,6 +241,80 @@ impl<'m> Candidates<'m> {
             }
         }
         None
+    }
+}
+
+impl Above<'_> {
+    /// A word of the lowest level is no longer 0.
+    #[inline(never)]
+    fn appeared(&mut self, set: Set, row: u32) {
+        let lowest = &mut self.lowest[set.index()];
+        *lowest = (*lowest).min(row);
+        let Some(words) = self.rows.get_mut((row / 64) as usize) else { return };
+        let old = words[set.index()];
+        words[set.index()] = old | 1 << (row % 64);
+        if old == 0 {
+            self.appeared_above(set, row / 64);
+        }
+    }
+
+    #[cold]
+    fn appeared_above(&mut self, set: Set, mut at: u32) {
+        for level in 2..=self.top {
+            let Some(word) = self.word_mut(level, at, set) else { return };
+            let old = core::mem::replace(word, *word | 1 << (at % 64));
+            if old != 0 {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    /// A word of the lowest level has become 0.
+    #[inline(never)]
+    fn vanished(&mut self, set: Set, row: u32) {
+        let Some(words) = self.rows.get_mut((row / 64) as usize) else { return };
+        let left = words[set.index()] & !(1 << (row % 64));
+        words[set.index()] = left;
+        match NonZeroU64::new(left) {
+            Some(left) if self.lowest[set.index()] == row => {
+                self.lowest[set.index()] = row / 64 * 64 + left.trailing_zeros();
+            }
+            Some(_) => {}
+            None => self.vanished_above(set, row),
+        }
+    }
+
+    #[cold]
+    fn vanished_above(&mut self, set: Set, row: u32) {
+        let mut at = row / 64;
+        for level in 2..=self.top {
+            let Some(word) = self.word_mut(level, at, set) else { break };
+            *word &= !(1 << (at % 64));
+            if *word != 0 {
+                break;
+            }
+            at /= 64;
+        }
+        if self.lowest[set.index()] == row {
+            self.lowest[set.index()] = self.search(set).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// The lowest row of level 0 with a member, from the top down.
+    fn search(&mut self, set: Set) -> Option<u32> {
+        let mut at = 0;
+        for level in (1..=self.top).rev() {
+            let word = *self.word_mut(level, at * 64, set)?;
+            at = at * 64 + NonZeroU64::new(word)?.trailing_zeros();
+        }
+        Some(at)
+    }
+
+    /// The word of a level that has the bit of entry `at` of the level below.
+    fn word_mut(&mut self, level: u32, at: u32, set: Set) -> Option<&mut u64> {
+        let row = self.start[level as usize % MOST_LEVELS] + at / 64;
+        self.rows.get_mut(row as usize).map(|row| &mut row[set.index()])
     }
 }
 

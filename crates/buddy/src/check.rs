@@ -27,17 +27,15 @@ pub enum Violation {
         /// What the bits say.
         found: u16,
     },
-    /// A word's orders: one that is there is missing, or the highest is not there.
-    #[error("block {block}, word {word}: orders {kept:#b} kept, {found:#b} found")]
+    /// Which orders a pageblock's words have.
+    #[error("block {block}: orders of words {kept:#018x} kept, {found:#018x} found")]
     Presence {
         /// The pageblock.
         block: u32,
-        /// The word in it.
-        word: usize,
         /// What is kept.
-        kept: u8,
+        kept: u64,
         /// What the bits say.
-        found: u8,
+        found: u64,
     },
     /// A pageblock's largest order.
     #[error("block {block}: largest order {kept} kept, {found} found")]
@@ -151,13 +149,8 @@ impl ZoneCore<'_> {
         if found != b.free {
             return Err(Violation::FreeCount { block, kept: b.free, found });
         }
-        for word in 0..BLOCK_WORDS {
-            let (kept, found) = (b.presence[word], bits::presence(b.map[word]));
-            if kept & found != found || kept.leading_zeros() != found.leading_zeros() {
-                return Err(Violation::Presence { block, word, kept, found });
-            }
-        }
-        Ok(())
+        let (kept, found) = (b.presence, bits::block_presence(&b.map));
+        if kept == found { Ok(()) } else { Err(Violation::Presence { block, kept, found }) }
     }
 
     /// Frames of the block against their state bytes. `held_until` is the end of a held block that began below.
@@ -187,7 +180,7 @@ impl ZoneCore<'_> {
         let found = if b.is_wholly_free() {
             Pageblock::WHOLE
         } else {
-            bits::top_order(u64::from_le_bytes(b.presence)).map_or(Pageblock::NO_TOP, |order| order as u8)
+            bits::top_order(b.presence).map_or(Pageblock::NO_TOP, |order| order as u8)
         };
         if b.top != found {
             return Err(Violation::Top { block, kept: b.top, found });

@@ -54,40 +54,34 @@ impl ZoneCore<'_> {
     /// The block's presence as one word.
     #[inline(always)]
     pub(crate) fn presence(&self, block: u32) -> u64 {
-        self.blocks.get(block as usize).map_or(0, |b| u64::from_le_bytes(b.presence))
+        self.blocks.get(block as usize).map_or(0, |b| b.presence)
     }
 
     /// The lowest pageblock of the type, not wholly free, that can serve `order < 9`.
     #[inline(always)]
-    pub(crate) fn partial(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
+    pub(crate) fn partial(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
         self.candidates.lowest(Set::new(migrate_type, order))
     }
 
     /// Moves a pageblock that is not wholly free between the sets of its type, after its largest order changed.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn set_top(&mut self, block: u32, top: u8) {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let old = core::mem::replace(&mut b.top, top);
         let migrate_type = b.migrate_type;
         // `NO_TOP` is one below order 0, so that both count upwards from it.
         let (old, new) = (u32::from(old.wrapping_add(1)), u32::from(top.wrapping_add(1)));
-        self.candidates.insert(migrate_type, block, (old, new));
-        self.candidates.remove(migrate_type, block, (new, old));
-    }
-
-    /// Recomputes the largest order of a pageblock that is not wholly free, after something was taken from it.
-    #[inline]
-    pub(crate) fn refresh_top(&mut self, block: u32) {
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
-        let top = bits::top_order(u64::from_le_bytes(b.presence)).map_or(Pageblock::NO_TOP, |order| order as u8);
-        let old = core::mem::replace(&mut b.top, top);
-        let migrate_type = b.migrate_type;
-        let (old, new) = (u32::from(old.wrapping_add(1)), u32::from(top.wrapping_add(1)));
         if new > old {
             self.candidates.insert(migrate_type, block, (old, new));
         } else {
             self.candidates.remove(migrate_type, block, (new, old));
         }
+    }
+
+    /// Recomputes the largest order of a pageblock that is not wholly free.
+    pub(crate) fn refresh_top(&mut self, block: u32) {
+        let top = bits::top_order(self.presence(block)).map_or(Pageblock::NO_TOP, |order| order as u8);
+        self.set_top(block, top);
     }
 
     /// Accounts for frames of a block of this type becoming free.
@@ -124,12 +118,12 @@ impl ZoneCore<'_> {
     #[inline(always)]
     pub(crate) fn fill(b: &mut Pageblock, free: bool) {
         let (word, presence, frames, top) = if free {
-            (u64::MAX, 1 << bits::WORD_ORDER, 1 << BLOCK_SHIFT, Pageblock::WHOLE)
+            (u64::MAX, bits::ALL_FULL, 1 << BLOCK_SHIFT, Pageblock::WHOLE)
         } else {
             (0, 0, 0, Pageblock::NO_TOP)
         };
         b.map = [word; BLOCK_WORDS];
-        b.presence = [presence; BLOCK_WORDS];
+        b.presence = presence;
         b.free = frames;
         b.top = top;
     }

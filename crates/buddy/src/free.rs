@@ -6,8 +6,13 @@
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+
+/// A frame's pageblock, word in it, and bit in that.
+#[inline(always)]
+const fn place(index: u32) -> (u32, usize, u32) {
+    (index >> BLOCK_SHIFT, (index >> WORD_ORDER) as usize % BLOCK_WORDS, index % WORD_FRAMES)
+}
 
 impl ZoneCore<'_> {
     /// Gives a block back (`__free_one_page()`). The caller has checked that its frames are inside the zone, aligned, and
@@ -15,7 +20,7 @@ impl ZoneCore<'_> {
     #[inline(always)]
     pub(crate) fn give(&mut self, index: u32, order: u32) {
         if order == 0 {
-            self.give_frame(index);
+            self.give_small(index, 0);
         } else {
             self.give_block(index, order);
         }
@@ -32,67 +37,73 @@ impl ZoneCore<'_> {
         }
     }
 
-    /// Gives back a single frame. The short path is that of a frame whose buddy is not free, so that nothing merges.
+    /// Gives back a block of `order < 6`. The short path is that of a block whose buddy is not free, so that nothing merges.
     #[inline(always)]
-    pub(crate) fn give_frame(&mut self, index: u32) {
-        let block = index >> BLOCK_SHIFT;
-        let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
-        let at = index % WORD_FRAMES;
+    pub(crate) fn give_small(&mut self, index: u32, order: u32) {
+        let (block, word, at) = place(index);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let old = b.map[word];
-        if old >> (at ^ 1) & 1 != 0 || b.migrate_type as u8 > MigrateType::HighAtomic as u8 {
-            return self.give_block(index, 0);
+        let migrate_type = b.migrate_type;
+        let buddy_used = !old >> (at ^ 1 << order) & bits::ones(order) != 0;
+        if !buddy_used || migrate_type as u8 > MigrateType::HighAtomic as u8 {
+            return self.give_block(index, order);
         }
-        b.map[word] = old | 1 << at;
-        b.presence[word] |= 1;
-        b.free = b.free.wrapping_add(1);
-        self.nr_free[0] = self.nr_free[0].wrapping_add(1);
-        self.free = self.free.wrapping_add(1);
-        if b.top == Pageblock::NO_TOP {
-            b.top = 0;
+        b.map[word] = old | bits::ones(order) << at;
+        b.presence |= bits::present(order, word);
+        b.free = b.free.wrapping_add(1 << order);
+        self.nr_free[order as usize] = self.nr_free[order as usize].wrapping_add(1);
+        self.free = self.free.wrapping_add(1 << order);
+        self.raise(block, order);
+    }
+
+    /// A pageblock that is not wholly free has got a block of `order < 9`.
+    #[inline(always)]
+    pub(crate) fn raise(&mut self, block: u32, order: u32) {
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        // `NO_TOP` is one below order 0, also as a signed number.
+        let top = b.top as i8;
+        if top < order as i8 {
+            b.top = order as u8;
             let migrate_type = b.migrate_type;
-            self.candidates.insert_one(Set::new(migrate_type, 0), block);
+            self.candidates.insert(migrate_type, block, ((top + 1) as u32, order + 1));
         }
     }
 
-    #[inline]
+    /// Gives back a block of `order < 6` with all that may follow.
+    #[inline(always)]
     fn give_bits(&mut self, index: u32, order: u32) {
-        let block = index >> BLOCK_SHIFT;
-        let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
-        let mut at = index % WORD_FRAMES;
+        let (block, word, mut at) = place(index);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let new = b.map[word] | bits::ones(order) << at;
         b.map[word] = new;
         b.free = b.free.wrapping_add(1 << order);
         let migrate_type = b.migrate_type;
+        let mut presence = b.presence;
+        let mut runs = bits::runs(new, order);
         let mut merged = order;
-        let mut frames = 1u32 << order;
         while merged < WORD_ORDER {
-            // All bits of the buddy, shifted out from above.
-            let buddy = (new >> (at ^ frames)) << (WORD_FRAMES - frames);
-            if !buddy >> (WORD_FRAMES - frames) != 0 {
+            let above = bits::coarser(runs, merged);
+            at &= !(1 << merged);
+            if above >> at & 1 == 0 {
                 break;
+            }
+            if runs & !(above | above << (1u32 << merged)) == 0 {
+                presence &= !bits::present(merged, word);
             }
             let slot = &mut self.nr_free[merged as usize];
             *slot = slot.wrapping_sub(1);
-            at &= !frames;
-            frames *= 2;
+            runs = above;
             merged += 1;
         }
+        b.presence = presence;
+        self.add_free(migrate_type, 1 << order);
         if merged == WORD_ORDER {
-            b.presence[word] = 0;
-            self.add_free(migrate_type, 1 << order);
             return self.give_full(block, word as u32, WORD_ORDER);
         }
-        b.presence[word] |= 1 << merged;
-        let slot = &mut self.nr_free[merged as usize];
-        *slot = slot.wrapping_add(1);
-        // `NO_TOP` is one below order 0.
-        let raise = u32::from(b.top.wrapping_add(1)) <= merged;
-        self.add_free(migrate_type, 1 << order);
-        if raise {
-            self.set_top(block, merged as u8);
-        }
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        b.presence |= bits::present(merged, word);
+        self.count(merged, 1);
+        self.raise(block, merged);
     }
 
     fn give_words(&mut self, index: u32, order: u32) {
@@ -114,9 +125,9 @@ impl ZoneCore<'_> {
         let (mut word, mut merged) = (word, order);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
-            b.presence[w % BLOCK_WORDS] = 1 << WORD_ORDER;
+            b.presence |= bits::present(WORD_ORDER, w % BLOCK_WORDS);
         }
-        let (migrate_type, top) = (b.migrate_type, b.top);
+        let migrate_type = b.migrate_type;
         while merged < BLOCK_SHIFT {
             let words = 1 << (merged - WORD_ORDER);
             let half = ((1u32 << words) - 1) << (word ^ words);
@@ -136,9 +147,7 @@ impl ZoneCore<'_> {
             return;
         }
         self.count(merged, 1);
-        if u32::from(top.wrapping_add(1)) <= merged {
-            self.set_top(block, merged as u8);
-        }
+        self.raise(block, merged);
     }
 
     fn give_blocks(&mut self, index: u32, order: u32) {

@@ -43,6 +43,7 @@ mod error;
 mod fallback;
 mod fragmentation;
 mod free;
+mod handout;
 mod held;
 mod node;
 mod policy;

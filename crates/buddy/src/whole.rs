@@ -84,7 +84,7 @@ impl ZoneCore<'_> {
     /// with nothing changed, where it does not apply.
     #[inline(always)]
     pub(crate) fn take_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        let (hint, word) = self.candidates.hinted_word(Set::new(migrate_type, Self::WHOLE))?;
+        let (hint, word) = self.candidates.lowest_word(Set::new(migrate_type, Self::WHOLE))?;
         let pairs = bits::coarser(*word, 0);
         let singles = *word & !(pairs | pairs << 1);
         let (from, splits) = match self.levels {
@@ -157,7 +157,7 @@ impl ZoneCore<'_> {
     #[inline(always)]
     fn join_run<const ADOPT: bool>(&mut self, block: u32, migrate_type: MigrateType) {
         let set = Set::new(migrate_type, Self::WHOLE);
-        self.candidates.insert_one(set, block);
+        self.candidates.insert(migrate_type, block, (Self::WHOLE, Self::WHOLE + 1));
         let mut word = self.candidates.word(set, block / 64);
         let mut at = block % 64;
         let mut level = 0;

@@ -3,17 +3,17 @@
 use pageblock_frame::sync::{AtomicU64, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
-    AllocFlags, FrameState, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform,
-    StateByte, StateTable, ZoneKind,
+    MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte, StateTable,
+    ZoneKind,
 };
 
+use crate::Violation;
 use crate::candidates::Candidates;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
-use crate::error::{AllocAtError, FreeError, IsolateError, ZoneError};
+use crate::error::{AllocAtError, IsolateError, ZoneError};
 use crate::policy::Policy;
 use crate::storage::{ZoneStorage, base_of, blocks_of, states_of};
 use crate::watermark::Marks;
-use crate::{Violation, fallback::Taken};
 
 /// What a zone is made of.
 ///
@@ -205,8 +205,13 @@ impl<'m> Zone<'m> {
     }
 
     #[inline(always)]
-    pub(crate) fn publish(&self, core: &ZoneCore<'_>) {
+    pub(crate) fn publish_free(&self, core: &ZoneCore<'_>) {
         self.free.store(core.free, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn publish(&self, core: &ZoneCore<'_>) {
+        self.publish_free(core);
         if core.has_unusable {
             self.publish_unusable(core);
         }
@@ -235,138 +240,6 @@ impl<'m> Zone<'m> {
     #[inline(always)]
     pub fn pfn_of(&self, index: u32) -> Pfn {
         Pfn::new(self.base.as_u64() + u64::from(index))
-    }
-
-    /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's business.
-    /// Mirrors `rmqueue()`.
-    #[inline(always)]
-    pub fn alloc<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
-        // Single frames and whole pageblocks, which are most requests, have paths of their own.
-        match order {
-            Order::ZERO => self.alloc_common::<P>(ZoneCore::take_frame, (order, migrate_type), flags),
-            PAGEBLOCK_ORDER => self.alloc_common::<P>(ZoneCore::take_whole, (order, migrate_type), flags),
-            _ => self.alloc_any::<P>(order, migrate_type, flags),
-        }
-    }
-
-    /// Hands out a block by a short path, or by the long one where that does not lead to one.
-    #[inline(always)]
-    fn alloc_common<P: Platform>(
-        &self,
-        take: impl FnOnce(&mut ZoneCore<'m>, MigrateType) -> Option<u32>,
-        (order, migrate_type): (Order, MigrateType),
-        flags: AllocFlags,
-    ) -> Option<Pfn> {
-        let mut core = self.lock::<P>();
-        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
-        if !core.has_unusable
-            && migrate_type.is_ordinary()
-            && let Some(index) = take(&mut core, migrate_type)
-        {
-            self.states.set(index, StateByte::allocated(order, migrate_type));
-            self.free.store(core.free, Ordering::Relaxed);
-            return Some(self.pfn_of(index));
-        }
-        drop(core);
-        self.alloc_any::<P>(order, migrate_type, flags)
-    }
-
-    #[inline(never)]
-    fn alloc_any<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
-        if order > self.max_order {
-            return None;
-        }
-        let mut core = self.lock::<P>();
-        let plain = !core.has_unusable && migrate_type.is_ordinary();
-        let taken = if plain { core.take(u32::from(order.as_u8()), migrate_type) } else { None };
-        let Some(index) = taken else {
-            return self.alloc_by_rules(core, order, migrate_type, flags);
-        };
-        self.states.set(index, StateByte::allocated(order, migrate_type));
-        self.free.store(core.free, Ordering::Relaxed);
-        Some(self.pfn_of(index))
-    }
-
-    #[cold]
-    fn alloc_by_rules<P: Platform>(
-        &self,
-        mut core: IrqGuard<'_, ZoneCore<'m>, P>,
-        order: Order,
-        migrate_type: MigrateType,
-        flags: AllocFlags,
-    ) -> Option<Pfn> {
-        if migrate_type == MigrateType::Isolate {
-            return None;
-        }
-        let Taken { index, fallback } = core.take_by_rules(u32::from(order.as_u8()), migrate_type, flags)?;
-        self.states.set(index, StateByte::allocated(order, migrate_type));
-        self.publish(&core);
-        drop(core);
-        if let Some(fallback) = fallback {
-            P::trace(&Event::Fallback(fallback));
-        }
-        Some(self.pfn_of(index))
-    }
-
-    /// Takes back a block with exactly the order with which it was handed out (or into which it was split).
-    ///
-    /// # Errors
-    /// [`FreeError`] says what the frame is instead; nothing has changed.
-    #[inline(always)]
-    pub fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match order {
-            Order::ZERO => self.free_common::<P>(ZoneCore::give_frame, pfn, order),
-            PAGEBLOCK_ORDER => self.free_common::<P>(ZoneCore::give_whole, pfn, order),
-            _ => self.free_any::<P>(pfn, order),
-        }
-    }
-
-    #[inline(never)]
-    fn free_any<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let give = |core: &mut ZoneCore<'m>, index| core.give(index, u32::from(order.as_u8()));
-        self.free_common::<P>(give, pfn, order)
-    }
-
-    #[inline(always)]
-    fn free_common<P: Platform>(
-        &self,
-        give: impl FnOnce(&mut ZoneCore<'m>, u32),
-        pfn: Pfn,
-        order: Order,
-    ) -> Result<(), FreeError> {
-        let index = pfn.as_u64().wrapping_sub(self.base.as_u64());
-        let Some(byte) = self.states.byte_at(index) else { return Err(FreeError::OutOfRange) };
-        let mut core = self.lock::<P>();
-        // Relaxed: written before under this lock, or by the holder who is now calling.
-        let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
-        if state.without_type() != StateByte::allocated(order, MigrateType::Unmovable).raw() {
-            return Err(self.wrong_free(index as u32));
-        }
-        byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
-        give(&mut core, index as u32);
-        self.publish(&core);
-        Ok(())
-    }
-
-    /// Says why the frame does not head a block of the expected order.
-    #[cold]
-    #[must_use]
-    pub fn wrong_free(&self, index: u32) -> FreeError {
-        if !self.span.contains(self.pfn_of(index)) {
-            return FreeError::OutOfRange;
-        }
-        match self.states.get(index).decode() {
-            FrameState::Allocated(allocated, _) => FreeError::OrderMismatch { allocated },
-            FrameState::Listed(..) => FreeError::OnList,
-            FrameState::Isolated(_) => FreeError::Isolated,
-            FrameState::Reserved | FrameState::Hole => FreeError::Reserved,
-            FrameState::Inside => match self.states.head_of(index) {
-                Some((head, state)) if state.is_allocated() => FreeError::NotHead { head: self.pfn_of(head) },
-                Some((_, state)) if state.is_listed() => FreeError::OnList,
-                Some(_) => FreeError::Isolated,
-                None => FreeError::NotAllocated,
-            },
-        }
     }
 
     /// Hands out the block at a given place.

@@ -14,9 +14,8 @@ pub const NO_BLOCK: u32 = u32::MAX;
 /// # Invariants
 /// 1. A bit of `map` is set if and only if that frame is free in the zone (not on a per-CPU list, not taken out).
 /// 2. `free` is the number of set bits.
-/// 3. Byte `w` of `presence` has bit `o` set if the 64 frames of word `w` decompose into at least one maximal free block of
-///    order `o`, for orders 0 to 6. A bit below the highest may be left over (a hint to be corrected by the next
-///    allocation that follows it); the highest bit is always exact.
+/// 3. Bit `8 * o + w` of `presence` is set if and only if the 64 frames of word `w` decompose into at least one maximal free
+///    block of order `o`, for orders 0 to 6. (From order 6 on, blocks are made of full words, which are those of order 6.)
 /// 4. `top` is the highest order of any maximal free block inside, [`Pageblock::WHOLE`] if all frames are free, and
 ///    [`Pageblock::NO_TOP`] if none is.
 #[derive(Clone)]
@@ -24,8 +23,8 @@ pub const NO_BLOCK: u32 = u32::MAX;
 pub struct Pageblock {
     /// One bit a frame, set while the frame is free.
     pub map: [u64; BLOCK_WORDS],
-    /// For each word of the map the orders of its maximal free blocks (see invariant 3).
-    pub presence: [u8; BLOCK_WORDS],
+    /// For each order the words of the map with a maximal free block of it (see invariant 3).
+    pub presence: u64,
     /// Free frames, 0 to 512.
     pub free: u16,
     /// The largest order that the block can serve (see invariant 4).
@@ -51,7 +50,7 @@ impl Pageblock {
     pub const fn empty(migrate_type: MigrateType) -> Self {
         Self {
             map: [0; BLOCK_WORDS],
-            presence: [0; BLOCK_WORDS],
+            presence: 0,
             free: 0,
             top: Self::NO_TOP,
             migrate_type,
