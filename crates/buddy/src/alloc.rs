@@ -18,19 +18,18 @@ impl ZoneCore<'_> {
         if order >= BLOCK_SHIFT {
             return self.take_run(order, migrate_type);
         }
-        let block = match self.partial(migrate_type, order) {
-            Some(block) => block,
-            None => self.open_whole(migrate_type)?,
-        };
-        self.take_from(block, order)
+        match self.partial(migrate_type, order) {
+            Some(block) => self.take_from(block, order),
+            None => self.take_opened(migrate_type, order),
+        }
     }
 
     /// Takes a block of `order < 6` that is free on its own, if the lowest pageblock that can serve has one: the common case
     /// of [`take`](Self::take), for the three ordinary types.
     #[inline(always)]
     fn take_exact(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
-        let (row, members) = self.candidates.lowest_word(Set::new(migrate_type, order))?;
-        let block = row * 64 + NonZeroU64::new(*members)?.trailing_zeros();
+        let set = Set::new(migrate_type, order);
+        let (entry, block) = self.candidates.lowest_row(set)?;
         let b = self.blocks.get_mut(block as usize)?;
         let presence = b.presence;
         let words = NonZeroU8::new((presence >> (order * BLOCK_WORDS as u32)) as u8)?;
@@ -45,24 +44,19 @@ impl ZoneCore<'_> {
         self.free = self.free.wrapping_sub(1 << order);
         let index = block << BLOCK_SHIFT | word << WORD_ORDER | exact.trailing_zeros();
         if rest == 0 {
-            let presence = presence & !bits::present(order, word as usize);
-            b.presence = presence;
-            if presence >> (order * BLOCK_WORDS as u32) == 0 {
-                self.lower(block, migrate_type, order);
+            b.presence = presence & !bits::present(order, word as usize);
+            if b.presence >> (order * BLOCK_WORDS as u32) == 0 {
+                // That was the last of its order, and the largest. `NO_TOP` is one below order 0.
+                let sets = if order == 0 { 0 } else { bits::small_top(b.presence).map_or(0, |top| top + 1) };
+                b.top = (sets as u8).wrapping_sub(1);
+                if sets == order {
+                    entry.remove_lowest(set);
+                } else {
+                    entry.remove(migrate_type, block, (sets, order + 1));
+                }
             }
         }
         Some(index)
-    }
-
-    /// A pageblock has lost its last block of `order < 6`, which was its largest.
-    #[inline(always)]
-    fn lower(&mut self, block: u32, migrate_type: MigrateType, order: u32) {
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
-        // One below the new largest order, as `NO_TOP` is one below order 0.
-        let sets = NonZeroU64::new(b.presence).map_or(0, |p| 1 + (63 - p.leading_zeros()) / BLOCK_WORDS as u32);
-        let sets = if order == 0 { 0 } else { sets };
-        b.top = (sets as u8).wrapping_sub(1);
-        self.candidates.remove(migrate_type, block, (sets, order + 1));
     }
 
     /// [`take`](Self::take) for a constant order below 6 and the three ordinary types.
@@ -77,22 +71,23 @@ impl ZoneCore<'_> {
     /// Takes a block of `order < 6` from pageblocks of exactly this type, where [`take_exact`](Self::take_exact) found none.
     #[inline(never)]
     fn take_split<const ORDER: u32>(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        let block = match self.partial(migrate_type, ORDER) {
-            Some(block) => block,
-            None => self.open_whole(migrate_type)?,
-        };
-        let index = self.take_larger(block, ORDER)?;
-        self.sub_free(migrate_type, 1 << ORDER);
-        Some(index)
+        match self.partial(migrate_type, ORDER) {
+            Some(block) => self.take_larger(block, ORDER),
+            None => self.take_opened(migrate_type, ORDER),
+        }
     }
 
     /// Takes a block of `order < 9` from a pageblock that can serve it and is not in the set of wholly free ones.
     #[inline]
     pub(crate) fn take_from(&mut self, block: u32, order: u32) -> Option<u32> {
-        let migrate_type = self.blocks.get(block as usize)?.migrate_type;
-        let index = if order >= WORD_ORDER { self.take_words(block, order)? } else { self.take_larger(block, order)? };
-        self.sub_free(migrate_type, 1 << order);
-        Some(index)
+        if order >= WORD_ORDER { self.take_words(block, order) } else { self.take_larger(block, order) }
+    }
+
+    /// Takes a block of `order < 9` from a wholly free pageblock.
+    #[inline(never)]
+    fn take_opened(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
+        let block = self.open_whole(migrate_type)?;
+        self.take_from(block, order)
     }
 
     /// Takes a wholly free pageblock out of its set, to be used in parts.
@@ -115,24 +110,41 @@ impl ZoneCore<'_> {
             return self.split_word(block, order);
         }
         let slot = &mut b.map[word as usize];
-        let exact = bits::exact(bits::runs(*slot, run), run);
+        // No run from `order` on is smaller, so those that could start one of `run` do.
+        let exact = bits::exact(bits::runs(*slot, order) & bits::starts(run), run);
         let at = exact.trailing_zeros();
         *slot &= !(bits::ones(order) << at);
-        // What is left of the run: one block of each order from `order` to `run - 1`.
-        let parts = bits::spread((1u8 << run) - (1u8 << order), word as usize);
-        let last = exact & (exact - 1) == 0;
-        let presence = (presence | parts) & !(u64::from(last) << (run * BLOCK_WORDS as u32 + word));
-        b.presence = presence;
         b.free = b.free.wrapping_sub(1 << order);
+        let last = exact & exact.wrapping_sub(1) == 0;
+        let presence = presence & !(u64::from(last) << (run * BLOCK_WORDS as u32 + word));
+        // What is left of the run: one block of each order from `order` to `run - 1`.
+        let parts = bits::below(run) & !bits::below(order);
+        b.presence = presence | parts << word;
         let migrate_type = b.migrate_type;
         self.uncount(run, 1);
         for part in order..run {
             self.count(part, 1);
         }
+        self.sub_free(migrate_type, 1 << order);
+        let index = block << BLOCK_SHIFT | word << WORD_ORDER | at;
         if presence >> (run * BLOCK_WORDS as u32) == 0 {
-            self.lower(block, migrate_type, run);
+            return self.lower(block, run, index);
         }
-        Some(block << BLOCK_SHIFT | word << WORD_ORDER | at)
+        Some(index)
+    }
+
+    /// A pageblock has lost its last block of the order `from`, which was its largest. Hands `index` through, so that this
+    /// can be a caller's last call.
+    #[inline(never)]
+    fn lower(&mut self, block: u32, from: u32, index: u32) -> Option<u32> {
+        let b = self.blocks.get_mut(block as usize)?;
+        let top = bits::top_order(b.presence);
+        // `NO_TOP` is one below order 0.
+        let sets = top.map_or(0, |top| top + 1);
+        b.top = (sets as u8).wrapping_sub(1);
+        let migrate_type = b.migrate_type;
+        self.candidates.remove(migrate_type, block, (sets, from + 1));
+        Some(index)
     }
 
     /// Takes a block smaller than a word from a full word, the one in the smallest run of full words.
@@ -144,10 +156,12 @@ impl ZoneCore<'_> {
         b.map[word] = !bits::ones(order);
         b.presence ^= bits::spread((2u8 << WORD_ORDER) - (1u8 << order), word);
         b.free = b.free.wrapping_sub(1 << order);
+        let migrate_type = b.migrate_type;
         self.uncount(run, 1);
         for part in order..run {
             self.count(part, 1);
         }
+        self.sub_free(migrate_type, 1 << order);
         self.refresh_top(block);
         Some(block << BLOCK_SHIFT | (word as u32) << WORD_ORDER)
     }
@@ -162,10 +176,12 @@ impl ZoneCore<'_> {
             b.presence &= !bits::present(WORD_ORDER, w % BLOCK_WORDS);
         }
         b.free = b.free.wrapping_sub(1 << order);
+        let migrate_type = b.migrate_type;
         self.uncount(run, 1);
         for part in order..run {
             self.count(part, 1);
         }
+        self.sub_free(migrate_type, 1 << order);
         self.refresh_top(block);
         Some((block << BLOCK_SHIFT) | (word * WORD_FRAMES))
     }

@@ -4,6 +4,8 @@
 //! the blocks into which the word decomposes. A whole pageblock is eight words, whose full words are again a set of bits
 //! (`full`), in which runs of orders 6 to 9 are found in the same way.
 
+use core::num::NonZeroU64;
+
 use pageblock_frame::BLOCK_WORDS;
 
 /// Order of a full word.
@@ -26,6 +28,12 @@ const STARTS: [u64; 8] = [
     1,
     0,
 ];
+
+/// Bits at which a run of the order, up to 6, may start.
+#[inline(always)]
+pub(crate) const fn starts(order: u32) -> u64 {
+    STARTS[order as usize % 8]
+}
 
 /// `2^order` ones, for orders up to 6.
 #[inline(always)]
@@ -112,6 +120,12 @@ pub(crate) const fn present(order: u32, word: usize) -> u64 {
     1 << (order * BLOCK_WORDS as u32 + word as u32)
 }
 
+/// The first word's bits of a block's presence for the orders below this one.
+#[inline(always)]
+pub(crate) const fn below(order: u32) -> u64 {
+    EVERY_WORD & ((1 << (order * BLOCK_WORDS as u32)) - 1)
+}
+
 /// A word's bits of a block's presence, from the orders of its maximal runs.
 #[inline(always)]
 pub(crate) const fn spread(orders: u8, word: usize) -> u64 {
@@ -125,15 +139,21 @@ pub(crate) const fn full_words(presence: u64) -> u32 {
     (presence >> (WORD_ORDER * BLOCK_WORDS as u32)) as u32
 }
 
+/// Largest order that a block without full words can serve, from its presence; `None` if it has nothing free.
+#[inline(always)]
+pub(crate) const fn small_top(presence: u64) -> Option<u32> {
+    match NonZeroU64::new(presence) {
+        Some(presence) => Some(presence.ilog2() / BLOCK_WORDS as u32),
+        None => None,
+    }
+}
+
 /// Largest order that a block can serve (0 to 9), from its presence; `None` if it has nothing free.
 #[inline(always)]
 pub(crate) const fn top_order(presence: u64) -> Option<u32> {
-    if presence == 0 {
-        return None;
-    }
     let full = full_words(presence);
     if full == 0 {
-        return Some((63 - presence.leading_zeros()) / BLOCK_WORDS as u32);
+        return small_top(presence);
     }
     let pairs = full & (full >> 1) & 0x55;
     let fours = pairs & (pairs >> 2) & 0x11;

@@ -45,6 +45,41 @@ struct Above<'m> {
     lowest: [u32; ROW],
 }
 
+/// The words of all sets for 64 pageblocks, and what is above them.
+#[derive(Debug)]
+pub(crate) struct Entry<'a, 'm> {
+    pub(crate) row: u32,
+    pub(crate) words: &'a mut Row,
+    above: &'a mut Above<'m>,
+}
+
+impl Entry<'_, '_> {
+    /// Takes the lowest pageblock of the row out of a set.
+    #[inline(always)]
+    pub(crate) fn remove_lowest(self, set: Set) {
+        let word = &mut self.words[set.index()];
+        *word &= word.wrapping_sub(1);
+        if *word == 0 {
+            self.above.vanished(set, self.row);
+        }
+    }
+
+    /// Takes a pageblock of the row out of the sets of a type from order `from` up to but without `to`.
+    #[inline(always)]
+    pub(crate) fn remove(self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
+        let mut order = from;
+        while order < to {
+            let set = Set::new(migrate_type, order);
+            let left = self.words[set.index()] & !(1 << (block % 64));
+            self.words[set.index()] = left;
+            if left == 0 {
+                self.above.vanished(set, self.row);
+            }
+            order += 1;
+        }
+    }
+}
+
 /// One set: a migrate type and an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Set(u32);
@@ -56,7 +91,7 @@ impl Set {
     }
 
     #[inline(always)]
-    const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self.0 as usize % ROW
     }
 }
@@ -139,24 +174,18 @@ impl<'m> Candidates<'m> {
     /// Takes a pageblock out of the sets of a type from order `from` up to but without `to`.
     #[inline(always)]
     pub(crate) fn remove(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
-        let Some(row) = self.rows.get_mut((block / 64) as usize) else { return };
-        let mut order = from;
-        while order < to {
-            let set = Set::new(migrate_type, order);
-            let left = row[set.index()] & !(1 << (block % 64));
-            row[set.index()] = left;
-            if left == 0 {
-                self.above.vanished(set, block / 64);
-            }
-            order += 1;
-        }
+        let row = block / 64;
+        let Some(words) = self.rows.get_mut(row as usize) else { return };
+        Entry { row, words, above: &mut self.above }.remove(migrate_type, block, (from, to));
     }
 
-    /// The set's lowest word that is not 0, and its place.
+    /// The row with the lowest pageblock of a set, and that pageblock.
     #[inline(always)]
-    pub(crate) fn lowest_word(&mut self, set: Set) -> Option<(u32, &mut u64)> {
+    pub(crate) fn lowest_row(&mut self, set: Set) -> Option<(Entry<'_, 'm>, u32)> {
         let row = self.above.lowest[set.index()];
-        self.rows.get_mut(row as usize).map(|words| (row, &mut words[set.index()]))
+        let words = self.rows.get_mut(row as usize)?;
+        let block = row * 64 + NonZeroU64::new(words[set.index()])?.trailing_zeros();
+        Some((Entry { row, words, above: &mut self.above }, block))
     }
 
     /// The set's word that a pageblock is in.

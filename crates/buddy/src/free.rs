@@ -3,7 +3,7 @@
 //! Freeing sets bits; merging is a fact about them. What is kept beside the bits, the counts by order and the list that
 //! the pageblock is on, follows from how far the merge reaches.
 
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
+use pageblock_frame::{BLOCK_WORDS, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
@@ -43,17 +43,21 @@ impl ZoneCore<'_> {
         let (block, word, at) = place(index);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let old = b.map[word];
-        let migrate_type = b.migrate_type;
-        let buddy_used = !old >> (at ^ 1 << order) & bits::ones(order) != 0;
-        if !buddy_used || migrate_type as u8 > MigrateType::HighAtomic as u8 {
-            return self.give_block(index, order);
+        if !old >> (at ^ 1 << order) & bits::ones(order) == 0 {
+            return self.give_block(index, order); // the buddy is free
         }
         b.map[word] = old | bits::ones(order) << at;
         b.presence |= bits::present(order, word);
         b.free = b.free.wrapping_add(1 << order);
         self.nr_free[order as usize] = self.nr_free[order as usize].wrapping_add(1);
-        self.free = self.free.wrapping_add(1 << order);
-        self.raise(block, order);
+        // `NO_TOP` is one below order 0, also as a signed number.
+        let (migrate_type, top) = (b.migrate_type, b.top as i8);
+        if top < order as i8 {
+            b.top = order as u8;
+            let from = if order == 0 { 0 } else { (top + 1) as u32 };
+            self.candidates.insert(migrate_type, block, (from, order + 1));
+        }
+        self.add_free(migrate_type, 1 << order);
     }
 
     /// A pageblock that is not wholly free has got a block of `order < 9`.

@@ -12,10 +12,8 @@ use crate::error::FreeError;
 use crate::fallback::Taken;
 use crate::zone::Zone;
 
-/// The order with this number, for constants.
-const fn order_of(order: u32) -> Order {
-    Order::saturating(order as u8)
-}
+/// The pageblock order, for constants.
+const PAGEBLOCK: u32 = PAGEBLOCK_ORDER.as_u8() as u32;
 
 impl<'m> Zone<'m> {
     /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's business.
@@ -23,18 +21,33 @@ impl<'m> Zone<'m> {
     #[inline(always)]
     pub fn alloc<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         match order.as_u8() {
-            0 => self.alloc_by::<P>(ZoneCore::take_small::<0>, (Order::ZERO, migrate_type), flags),
+            0 => self.alloc_const::<P, 0>(migrate_type, flags),
             1 => self.alloc_small::<P, 1>(migrate_type, flags),
             2 => self.alloc_small::<P, 2>(migrate_type, flags),
             3 => self.alloc_small::<P, 3>(migrate_type, flags),
-            9 => self.alloc_by::<P>(ZoneCore::take_whole, (PAGEBLOCK_ORDER, migrate_type), flags),
+            9 => self.alloc_const::<P, 9>(migrate_type, flags),
             _ => self.alloc_any::<P>(order, migrate_type, flags),
         }
     }
 
     #[inline(never)]
     fn alloc_small<P: Platform, const ORDER: u32>(&self, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
-        self.alloc_by::<P>(ZoneCore::take_small::<ORDER>, (order_of(ORDER), migrate_type), flags)
+        self.alloc_const::<P, ORDER>(migrate_type, flags)
+    }
+
+    #[inline(always)]
+    fn alloc_const<P: Platform, const ORDER: u32>(&self, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
+        let mut core = self.lock::<P>();
+        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
+        let plain = !core.has_unusable && migrate_type.is_ordinary();
+        let taken = match ORDER {
+            _ if !plain => None,
+            PAGEBLOCK => core.take_whole(migrate_type),
+            _ => core.take_small::<ORDER>(migrate_type),
+        };
+        let order = const { Order::saturating(ORDER as u8) };
+        let Some(index) = taken else { return self.alloc_by_rules(core, order, migrate_type, flags) };
+        self.hand_out(&core, index, StateByte::allocated(order, migrate_type))
     }
 
     #[inline(never)]
@@ -42,26 +55,17 @@ impl<'m> Zone<'m> {
         if order > self.max_order() {
             return None;
         }
-        let take = |core: &mut ZoneCore<'m>, migrate_type| core.take(u32::from(order.as_u8()), migrate_type);
-        self.alloc_by::<P>(take, (order, migrate_type), flags)
+        let mut core = self.lock::<P>();
+        let plain = !core.has_unusable && migrate_type.is_ordinary();
+        let taken = if plain { core.take(u32::from(order.as_u8()), migrate_type) } else { None };
+        let Some(index) = taken else { return self.alloc_by_rules(core, order, migrate_type, flags) };
+        self.hand_out(&core, index, StateByte::allocated(order, migrate_type))
     }
 
-    /// Hands out a block by a short path, or by all the rules where that does not lead to one.
     #[inline(always)]
-    fn alloc_by<P: Platform>(
-        &self,
-        take: impl FnOnce(&mut ZoneCore<'m>, MigrateType) -> Option<u32>,
-        (order, migrate_type): (Order, MigrateType),
-        flags: AllocFlags,
-    ) -> Option<Pfn> {
-        let mut core = self.lock::<P>();
-        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
-        let plain = !core.has_unusable && migrate_type.is_ordinary();
-        let Some(index) = (if plain { take(&mut core, migrate_type) } else { None }) else {
-            return self.alloc_by_rules(core, order, migrate_type, flags);
-        };
-        self.states().set(index, StateByte::allocated(order, migrate_type));
-        self.publish_free(&core);
+    fn hand_out(&self, core: &ZoneCore<'_>, index: u32, state: StateByte) -> Option<Pfn> {
+        self.states().set(index, state);
+        self.publish_free(core);
         Some(self.pfn_of(index))
     }
 
@@ -94,45 +98,56 @@ impl<'m> Zone<'m> {
     #[inline(always)]
     pub fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         match order.as_u8() {
-            0 => self.free_by::<P>(|core, index| core.give_small(index, 0), pfn, Order::ZERO),
+            0 => self.free_const::<P, 0>(pfn),
             1 => self.free_small::<P, 1>(pfn),
             2 => self.free_small::<P, 2>(pfn),
             3 => self.free_small::<P, 3>(pfn),
-            9 => self.free_by::<P>(ZoneCore::give_whole, pfn, PAGEBLOCK_ORDER),
+            9 => self.free_const::<P, 9>(pfn),
             _ => self.free_any::<P>(pfn, order),
         }
     }
 
     #[inline(never)]
     fn free_small<P: Platform, const ORDER: u32>(&self, pfn: Pfn) -> Result<(), FreeError> {
-        self.free_by::<P>(|core, index| core.give_small(index, ORDER), pfn, order_of(ORDER))
+        self.free_const::<P, ORDER>(pfn)
+    }
+
+    #[inline(always)]
+    fn free_const<P: Platform, const ORDER: u32>(&self, pfn: Pfn) -> Result<(), FreeError> {
+        let (mut core, index) = self.take_back::<P>(pfn, const { Order::saturating(ORDER as u8) })?;
+        match ORDER {
+            PAGEBLOCK => core.give_whole(index),
+            _ => core.give_small(index, ORDER),
+        }
+        self.publish(&core);
+        Ok(())
     }
 
     #[inline(never)]
     fn free_any<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let give = |core: &mut ZoneCore<'m>, index| core.give(index, u32::from(order.as_u8()));
-        self.free_by::<P>(give, pfn, order)
+        let (mut core, index) = self.take_back::<P>(pfn, order)?;
+        core.give(index, u32::from(order.as_u8()));
+        self.publish(&core);
+        Ok(())
     }
 
+    /// Checks that the frame heads a block of the order that a caller holds, and makes it the zone's.
     #[inline(always)]
-    fn free_by<P: Platform>(
+    fn take_back<P: Platform>(
         &self,
-        give: impl FnOnce(&mut ZoneCore<'m>, u32),
         pfn: Pfn,
         order: Order,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(IrqGuard<'_, ZoneCore<'m>, P>, u32), FreeError> {
         let index = pfn.as_u64().wrapping_sub(self.base().as_u64());
         let Some(byte) = self.states().byte_at(index) else { return Err(FreeError::OutOfRange) };
-        let mut core = self.lock::<P>();
+        let core = self.lock::<P>();
         // Relaxed: written before under this lock, or by the holder who is now calling.
         let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
         if state.without_type() != StateByte::allocated(order, MigrateType::Unmovable).raw() {
             return Err(self.wrong_free(index as u32));
         }
         byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
-        give(&mut core, index as u32);
-        self.publish(&core);
-        Ok(())
+        Ok((core, index as u32))
     }
 
     /// Says why the frame does not head a block of the expected order.

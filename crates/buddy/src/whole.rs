@@ -84,7 +84,9 @@ impl ZoneCore<'_> {
     /// with nothing changed, where it does not apply.
     #[inline(always)]
     pub(crate) fn take_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        let (hint, word) = self.candidates.lowest_word(Set::new(migrate_type, Self::WHOLE))?;
+        let set = Set::new(migrate_type, Self::WHOLE);
+        let (entry, _) = self.candidates.lowest_row(set)?;
+        let word = &mut entry.words[set.index()];
         let pairs = bits::coarser(*word, 0);
         let singles = *word & !(pairs | pairs << 1);
         let (from, splits) = match self.levels {
@@ -94,7 +96,7 @@ impl ZoneCore<'_> {
             _ => return None,
         };
         let left = *word & !(from & from.wrapping_neg());
-        let block = hint * 64 + from.trailing_zeros();
+        let block = entry.row * 64 + from.trailing_zeros();
         if left == 0 {
             return None; // the set's tree changes further up
         }
