@@ -180,6 +180,7 @@ unsafe impl Provenance for Exposed {
 /// ```
 pub struct FrameAlloc<F: Flavour> {
     allocator: F::Allocator,
+    base: usize,
     pool: NonNull<u8>,
     layout: Layout,
 }
@@ -191,10 +192,6 @@ impl<F: Flavour> core::fmt::Debug for FrameAlloc<F> {
 }
 
 impl<F: Flavour> FrameAlloc<F> {
-    fn base(&self) -> usize {
-        self.pool.as_ptr().expose_provenance()
-    }
-
     #[inline(always)]
     fn frames(order: u8) -> NonZeroUsize {
         NonZeroUsize::new(1 << order).unwrap_or(NonZeroUsize::MIN)
@@ -222,23 +219,24 @@ impl<F: Flavour> Candidate for FrameAlloc<F> {
     #[expect(unsafe_code, reason = "the peer's seam")]
     fn new(frames: u64) -> Self {
         let bytes = (frames * PAGE_SIZE) as usize;
-        let layout = Layout::from_size_align(bytes, (PAGE_SIZE << Self::MAX_ORDER) as usize);
-        let Ok(layout) = layout else { panic!("{frames} frames are too many") };
-        // SAFETY: the size is not 0: the suite never asks for an empty pool.
+        let align = (PAGE_SIZE << Self::MAX_ORDER) as usize;
+        // Aligned by hand: zeroed memory without large alignment comes untouched from the system.
+        let Ok(layout) = Layout::from_size_align(bytes + align, 16) else { panic!("{frames} frames are too many") };
+        // SAFETY: the size is not 0.
         let Some(pool) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
         let allocator = F::new();
-        let base = pool.as_ptr().expose_provenance();
+        let base = pool.as_ptr().expose_provenance().next_multiple_of(align);
         // SAFETY: one thread; the memory is ours alone, and stays until the adapter is dropped.
         unsafe { allocator.init(base, bytes, &[PhysRange { base, len: bytes }]) };
-        Self { allocator, pool, layout }
+        Self { allocator, base, pool, layout }
     }
 
     fn alloc(&mut self, order: u8) -> Option<u64> {
-        self.alloc_phys(order).map(|phys| (phys - self.base()) as u64 >> PAGE_SHIFT)
+        self.alloc_phys(order).map(|phys| (phys - self.base) as u64 >> PAGE_SHIFT)
     }
 
     fn free(&mut self, pfn: u64, order: u8) -> Result<(), String> {
-        self.free_phys(self.base() + (pfn << PAGE_SHIFT) as usize, order);
+        self.free_phys(self.base + (pfn << PAGE_SHIFT) as usize, order);
         Ok(())
     }
 }
