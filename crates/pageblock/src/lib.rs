@@ -26,6 +26,7 @@
 //! In the declarations of what only the kernel can promise (`init`, `add_memory`, `free`, `free_range`), and where the
 //! allocator itself makes that promise: metadata frames, zeroing of frames just taken, handles being dropped.
 
+#![doc = include_str!("kernel.md")]
 #![no_std]
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
