@@ -1,8 +1,10 @@
 //! The memory that a zone's metadata lives in.
 
 use bitvec::slice::BitSlice;
+#[cfg(not(loom))]
+use pageblock_frame::Carver;
 use pageblock_frame::sync::AtomicU8;
-use pageblock_frame::{Carver, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
+use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
 
 use crate::candidates;
 

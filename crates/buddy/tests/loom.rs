@@ -1,0 +1,197 @@
+//! Two CPUs on one zone, with somebody reading state bytes, in every interleaving with up to two preemptions. Run:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p pageblock-buddy --test loom --release --target-dir target/loom
+//! ```
+//!
+//! `LOOM_MAX_PREEMPTIONS=3` makes the bound three. Each model counts that what it is about has happened.
+#![cfg(loom)]
+#![expect(clippy::disallowed_types, reason = "counters that live outside the models")]
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::sync::Arc;
+use loom::thread;
+use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
+use pageblock_frame::sync::AtomicU8;
+use pageblock_frame::{
+    AllocFlags, FrameState, MigrateType, NodeId, Order, Pageblock, Pfn, PfnRange, Platform, ZoneKind,
+};
+
+struct Machine;
+
+// SAFETY: a zone does not ask for the CPU; there are no interrupts; nothing is mapped.
+unsafe impl Platform for Machine {
+    const MAX_CPUS: usize = 2;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+}
+
+const FRAMES: u64 = 8;
+
+/// A zone of eight free frames.
+fn zone() -> Arc<Zone<'static>> {
+    let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
+    let blocks = vec![Pageblock::empty(MigrateType::Movable)].leak();
+    let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
+    let words = vec![0u64; ZoneStorage::words(1)].leak();
+    let storage = ZoneStorage::from_parts(blocks, states, words).unwrap();
+    let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+    zone.release(span).unwrap();
+    Arc::new(zone)
+}
+
+fn explore(executions: &'static AtomicUsize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(move || {
+        executions.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    println!("{} executions", executions.load(Ordering::Relaxed));
+}
+
+fn alloc(zone: &Zone<'_>, order: Order) -> Option<Pfn> {
+    zone.alloc::<Machine>(order, MigrateType::Movable, AllocFlags::empty())
+}
+
+/// Nothing is held, nothing is lost.
+fn assert_at_rest(zone: &Zone<'_>) {
+    zone.check().unwrap();
+    assert_eq!(zone.free_frames(), FRAMES);
+    assert_eq!(zone.free_blocks()[3], 1, "all of it is one block again");
+}
+
+#[test]
+fn two_cpus_allocate_and_free_while_another_reads() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static TOGETHER: AtomicUsize = AtomicUsize::new(0);
+    static IN_TURN: AtomicUsize = AtomicUsize::new(0);
+    static SEEN_HELD: AtomicUsize = AtomicUsize::new(0);
+    static SEEN_FREE: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
+        let zone = zone();
+        let cpu = |order: u8| {
+            let zone = zone.clone();
+            thread::spawn(move || {
+                let order = Order::saturating(order);
+                let pfn = alloc(&zone, order).expect("there is room for both");
+                let index = zone.index_of(pfn).unwrap();
+                let state = FrameState::Allocated(order, Some(MigrateType::Movable));
+                assert_eq!(zone.states().get(index).decode(), state, "nobody else writes our head");
+                zone.free::<Machine>(pfn, order).unwrap();
+                pfn
+            })
+        };
+        let (first, second) = (cpu(0), cpu(1));
+        // A scanner: no lock, so that what it sees may be old, but never anything that was not there.
+        let states = zone.states();
+        for index in 0..2 {
+            match states.get(index).decode() {
+                FrameState::Inside => SEEN_FREE.fetch_add(1, Ordering::Relaxed),
+                FrameState::Allocated(order, Some(MigrateType::Movable)) if order.as_u8() <= 1 => {
+                    SEEN_HELD.fetch_add(1, Ordering::Relaxed)
+                }
+                other => panic!("frame {index} is {other:?}"),
+            };
+        }
+        assert!(zone.free_frames() >= FRAMES - 3);
+        let (first, second) = (first.join().unwrap(), second.join().unwrap());
+        // Each alone gets frame 0; both at once cannot.
+        let counter = if first == second { &IN_TURN } else { &TOGETHER };
+        counter.fetch_add(1, Ordering::Relaxed);
+        assert_at_rest(&zone);
+    });
+    for (what, count) in [
+        ("executions", &EXECUTIONS),
+        ("both held at once", &TOGETHER),
+        ("one after the other", &IN_TURN),
+        ("a held head was read", &SEEN_HELD),
+        ("a free frame was read", &SEEN_FREE),
+    ] {
+        let count = count.load(Ordering::Relaxed);
+        println!("{what}: {count}");
+        assert!(count > 0, "{what} never happened");
+    }
+}
+
+#[test]
+fn the_last_block_has_one_owner() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+    static WINS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    explore(&EXECUTIONS, || {
+        let zone = zone();
+        let four = Order::saturating(2);
+        let kept = alloc(&zone, four).unwrap();
+        let threads = [0, 1].map(|cpu| {
+            let zone = zone.clone();
+            thread::spawn(move || {
+                let got = alloc(&zone, four);
+                WINS[cpu].fetch_add(usize::from(got.is_some()), Ordering::Relaxed);
+                got
+            })
+        });
+        let got = threads.map(|thread| thread.join().unwrap());
+        let owned: Vec<Pfn> = got.into_iter().flatten().collect();
+        assert_eq!(owned.len(), 1);
+        assert_ne!(owned[0], kept);
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(zone.free_frames(), 0);
+        zone.free::<Machine>(owned[0], four).unwrap();
+        zone.free::<Machine>(kept, four).unwrap();
+        assert_at_rest(&zone);
+    });
+    assert!(WINS.iter().all(|wins| wins.load(Ordering::Relaxed) > 0), "each CPU is first in some execution");
+    assert_eq!(REFUSED.load(Ordering::Relaxed), EXECUTIONS.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_double_free_from_two_cpus_is_refused_once() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static WINS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    explore(&EXECUTIONS, || {
+        let zone = zone();
+        let pfn = alloc(&zone, Order::ZERO).unwrap();
+        let threads = [0, 1].map(|cpu| {
+            let zone = zone.clone();
+            thread::spawn(move || {
+                let result = zone.free::<Machine>(pfn, Order::ZERO);
+                WINS[cpu].fetch_add(usize::from(result.is_ok()), Ordering::Relaxed);
+                result
+            })
+        });
+        let mut results = threads.map(|thread| thread.join().unwrap());
+        results.sort_by_key(Result::is_err);
+        assert_eq!(results, [Ok(()), Err(FreeError::NotAllocated)]);
+        assert_at_rest(&zone);
+    });
+    assert!(WINS.iter().all(|wins| wins.load(Ordering::Relaxed) > 0), "each CPU is first in some execution");
+}
+
+#[test]
+fn one_allocates_what_another_frees_in_bulk() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static BEFORE: AtomicUsize = AtomicUsize::new(0);
+    static AFTER: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
+        let zone = zone();
+        let mut listed = [0; FRAMES as usize];
+        assert_eq!(zone.alloc_bulk::<Machine>(Order::ZERO, MigrateType::Movable, &mut listed), listed.len());
+        let other = {
+            let zone = zone.clone();
+            thread::spawn(move || assert_eq!(zone.free_bulk::<Machine>(Order::ZERO, &listed), 0))
+        };
+        let got = alloc(&zone, Order::saturating(3));
+        (if got.is_some() { &AFTER } else { &BEFORE }).fetch_add(1, Ordering::Relaxed);
+        other.join().unwrap();
+        if let Some(pfn) = got {
+            zone.free::<Machine>(pfn, Order::saturating(3)).unwrap();
+        }
+        assert_at_rest(&zone);
+    });
+    assert!(BEFORE.load(Ordering::Relaxed) > 0 && AFTER.load(Ordering::Relaxed) > 0);
+}
