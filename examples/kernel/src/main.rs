@@ -19,6 +19,8 @@ enum Mode {
     Exhaust,
     /// Frames moved from under running processes.
     Migrate,
+    /// Memory fragmented on purpose, and 2 MiB pages made of it under running processes.
+    Compact,
     /// Wrong frees, which have to be refused.
     Misuse,
     /// The smallest kernel: one CPU, 16 MiB, interrupts off; and the size of its code.

@@ -127,6 +127,18 @@ fn frames_move_from_under_processes() {
     }
 }
 
+#[test]
+fn compaction_makes_large_pages_under_processes() {
+    for cpus in [1, 4] {
+        let Some(run) = run("compact", "q35", "256M", cpus) else { return };
+        let made = run.log.lines().find_map(|line| line.strip_prefix("compaction: ")?.split_once(" pages of 2 MiB by"));
+        let made: u64 = made.and_then(|(made, _)| made.parse().ok()).expect("a number");
+        // Half of 251 MiB is free, less what the watermarks keep back.
+        assert!(made >= 50, "{}", run.log);
+        assert!(run.log.contains("frames are back"), "{}", run.log);
+    }
+}
+
 /// The control: without shoot-downs, writes go to the old frames, and that is found out.
 #[test]
 fn lost_writes_are_noticed() {
@@ -157,11 +169,18 @@ fn the_monitor_answers() {
     let machine = Machine { append: "mode=monitor".into(), ..Machine::default() };
     let Some((qemu, image)) = tools() else { return };
     let run = machine
-        .converse(qemu, image, "help\ncpus\nalloc 9 2\nfrag\nfree\ncheck\nnonsense\nexit\n", LIMIT)
+        .converse(
+            qemu,
+            image,
+            "help\ncpus\nalloc 9 2\nfrag\ncompact\nvmstat\nbuddyinfo\nfrag\nfree\ncheck\nnonsense\nexit\n",
+            LIMIT,
+        )
         .expect("`exit` ends it");
     assert_eq!(run.status, Some(PASS), "{}", run.log);
     assert!(run.log.contains("cpu 3: controller 3"), "{}", run.log);
     assert!(run.log.contains("2 blocks held"), "{}", run.log);
+    assert!(run.log.contains("frames moved"), "{}", run.log);
+    assert!(run.log.contains("compact_success"), "{}", run.log);
     assert!(run.log.contains("; nothing wrong"), "{}", run.log);
     assert!(run.log.contains("no command `nonsense`"), "{}", run.log);
 }

@@ -1,6 +1,7 @@
 //! Processes: every CPU but the first reads and writes the pages of the [`Space`] without pause, and knows what it must
 //! find. While they run, frames are moved from under them.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -9,10 +10,17 @@ use pageblock_frame::{Gfp, Order};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::arch::apic;
 use crate::arch::cpu::{self, MAX_CPUS};
 use crate::space::{SPACE, address, is_mapped};
 use crate::{mm, println, work};
 
+/// What each CPU has left in each page.
+static EXPECTED: [Lock<Vec<u32>>; MAX_CPUS] = [const { Lock::new(Vec::new()) }; MAX_CPUS];
+/// A process sleeps after this many accesses, until the next tick: there may be fewer processors than CPUs.
+const BURST: u64 = 200;
+/// Period of the tick in nanoseconds.
+const TICK_NS: u32 = 1_000_000;
 static RUNNING: AtomicBool = AtomicBool::new(false);
 static PAGES: AtomicU64 = AtomicU64::new(0);
 /// Accesses by all CPUs.
@@ -39,17 +47,22 @@ pub fn populate(page: u64) -> bool {
     true
 }
 
-/// Unmaps `page` and frees its frame, if it has one.
-pub fn discard(page: u64) {
-    if let Some(pfn) = SPACE.unmap(page) {
-        crate::space::free(pfn);
+/// Unmaps pages and frees their frames, where they have one.
+pub fn discard(pages: impl Iterator<Item = u64>) {
+    SPACE.unmap(pages, crate::space::free);
+}
+
+/// Makes room for what the processes have to remember of `pages` pages, before memory runs short. The pages are populated
+/// after this.
+pub fn prepare(pages: u64) {
+    for cpu in cpu::online() {
+        *EXPECTED[cpu.id().index()].lock() = vec![0; pages as usize];
     }
 }
 
-/// What CPU `index` left in a page that is mapped.
-fn count(page: u64, index: usize) -> u32 {
-    // SAFETY: mapped, or on the move: then the access waits.
-    unsafe { word(page, 1 + index).read_volatile() as u32 }
+/// Gives back what [`prepare`] took.
+pub fn release() {
+    EXPECTED.iter().for_each(|expected| *expected.lock() = Vec::new());
 }
 
 /// One access: the page's name, and this CPU's counter in it, which must be what this CPU left there.
@@ -74,15 +87,20 @@ fn job(index: usize) {
         return;
     }
     let pages = PAGES.load(Ordering::Relaxed);
-    let mut expected: Vec<u32> = (0..pages).map(|page| if is_mapped(page) { count(page, index) } else { 0 }).collect();
+    let mut expected = EXPECTED[index].lock();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(index as u64);
+    apic::start_timer(TICK_NS);
     while RUNNING.load(Ordering::Acquire) {
         let page = random.next_u64() % pages;
         if is_mapped(page) {
             access(page, index, &mut expected[page as usize]);
-            ACCESSES.fetch_add(1, Ordering::Relaxed);
+            let accesses = ACCESSES.fetch_add(1, Ordering::Relaxed);
+            if accesses.is_multiple_of(BURST) {
+                x86_64::instructions::hlt();
+            }
         }
     }
+    apic::stop_timer();
 }
 
 /// Waits until the processes have done `accesses` more: for what runs meanwhile. Returns at once where there are none.

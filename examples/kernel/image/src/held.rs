@@ -23,11 +23,15 @@ const SERIAL_BITS: u32 = 23;
 impl Held {
     /// Allocates a block and writes a pattern into it.
     pub fn take(order: Order, gfp: Gfp, serial: u64) -> Option<Self> {
-        let pfn = counted(|| mm::alloc(order, gfp))?;
+        Some(Self::adopt(counted(|| mm::alloc(order, gfp))?, order, serial))
+    }
+
+    /// Writes a pattern into a block that the caller has allocated and gives up to this.
+    pub fn adopt(pfn: Pfn, order: Order, serial: u64) -> Self {
         let serial = serial as u32 & ((1 << SERIAL_BITS) - 1);
         // SAFETY: just allocated.
         unsafe { stamp::write(pfn, order, serial) };
-        Some(Self { pfn, order, serial })
+        Self { pfn, order, serial }
     }
 
     /// Finds the pattern again and frees the block.

@@ -1,11 +1,17 @@
 //! What the monitor holds: chains of blocks, kept in the blocks themselves.
 
-use pageblock_frame::sync::Lock;
-use pageblock_frame::{Gfp, Order, Pfn};
+use core::sync::atomic::Ordering;
+
+use pageblock::{Gfp, Order, PAGE_SIZE, Pfn};
+use pageblock_frame::sync::{AtomicU64, Lock};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::arch::paging::phys_ptr;
+use crate::boot::pvh::BootInfo;
 use crate::monitor::{Words, number};
-use crate::{mm, println};
+use crate::space::SPACE;
+use crate::{hammer, mm, println};
 
 /// The head of a block in the chain.
 #[derive(Clone, Copy)]
@@ -82,18 +88,23 @@ pub fn free(mut words: Words<'_>) {
     println!("{} blocks held, {} frames free", chain.len, mm::free_frames());
 }
 
-/// Takes all memory frame by frame, and frees every other one: plenty is free, nothing large is.
-pub fn fragment() {
-    let mut chain = HELD.lock();
-    let mut all = Chain { head: None, len: 0 };
-    while let Some(pfn) = mm::alloc(Order::ZERO, Gfp::HIGHUSER_MOVABLE | Gfp::NOWARN) {
-        all.push(Block { pfn, order: Order::ZERO });
+/// Pages of the space that the monitor fills; 0 while it is closed.
+static FILLED: AtomicU64 = AtomicU64::new(0);
+
+/// Fills most of memory with pages of processes, and frees a random half: plenty is free, nothing large is. The second time, frees
+/// the rest.
+pub fn fragment(boot: &BootInfo) {
+    let filled = FILLED.swap(0, Ordering::Relaxed);
+    if filled > 0 {
+        hammer::discard(0..filled);
+        SPACE.close();
+    } else {
+        let pages = mm::free_frames() * 9 / 10;
+        SPACE.open(pages, Pfn::new(boot.ram_end().div_ceil(PAGE_SIZE)));
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let _ = (0..pages).all(hammer::populate);
+        hammer::discard((0..pages).filter(|_| random.next_u64() & 1 == 0));
+        FILLED.store(pages, Ordering::Relaxed);
     }
-    while let Some(block) = all.pop() {
-        match block.pfn.as_u64() & 1 {
-            0 => chain.push(block),
-            _ => give(block),
-        }
-    }
-    println!("{} blocks held, {} frames free", chain.len, mm::free_frames());
+    println!("{} frames free", mm::free_frames());
 }

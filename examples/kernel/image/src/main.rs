@@ -15,6 +15,7 @@ extern crate alloc;
 
 mod arch;
 mod boot;
+mod compact;
 mod console;
 mod demo;
 mod exhaust;
@@ -85,6 +86,7 @@ extern "C" fn kmain(start_info: u64) -> ! {
             space::SPACE.shoot.store(boot.cmdline.number("shoot", 1) != 0, Ordering::Relaxed);
             moving::run(&boot);
         }
+        "compact" => compact::run(&boot),
         "misuse" => misuse::run(),
         "icount" => icount::run(),
         "monitor" => monitor::run(&boot),

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::arch::{apic, cpu};
 use crate::boot::pvh::BootInfo;
 use crate::console::try_read;
-use crate::{exhaust, holdings, mm, print, println};
+use crate::{compact, exhaust, holdings, mm, print, println};
 
 /// Longest command line.
 const MAX: usize = 120;
@@ -38,7 +38,9 @@ const COMMANDS: &[Command] = &[
         usage: "[COUNT]: free held blocks, the latest first",
         run: |_, words| holdings::free(words),
     },
-    Command { name: "frag", usage: "fill memory, then free every other frame", run: |_, _| holdings::fragment() },
+    Command { name: "frag", usage: "scatter memory; again: put it right", run: |boot, _| holdings::fragment(boot) },
+    Command { name: "compact", usage: "move what is in the way", run: |_, _| compact::compact_memory() },
+    Command { name: "vmstat", usage: "compaction's counters", run: |_, _| compact::print_vmstat() },
     Command { name: "stress", usage: "[ROUNDS] [TICK_US]: all CPUs allocate and free", run: |_, words| stress(words) },
     Command { name: "exhaust", usage: "take the last frame, and give all back", run: |_, _| exhaust::run() },
     Command { name: "check", usage: "recompute everything from the free maps", run: |_, _| check() },

@@ -27,6 +27,7 @@ const ROUNDS: u64 = 100;
 pub fn run(boot: &BootInfo) {
     let before = mm::free_frames();
     SPACE.open(PAGES, Pfn::new(boot.ram_end().div_ceil(PAGE_SIZE)));
+    hammer::prepare(PAGES);
     for page in 0..PAGES {
         assert!(hammer::populate(page), "memory for the processes");
     }
@@ -42,7 +43,8 @@ pub fn run(boot: &BootInfo) {
         "migration: {} frames moved, {shootdowns} translations shot down on other CPUs",
         ROUNDS * (BATCH as u64 - 1)
     );
-    (0..PAGES).for_each(hammer::discard);
+    hammer::discard(0..PAGES);
+    hammer::release();
     SPACE.close();
     let after = mm::free_frames();
     assert!(before == after, "{before} frames were free before the migration, {after} are now");

@@ -11,10 +11,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use arrayvec::ArrayVec;
 use pageblock_frame::migration::{Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::sync::{AtomicBool, Lock, Ordering};
 use pageblock_frame::{Order, PAGE_SIZE, Pfn};
 use x86_64::VirtAddr;
+use x86_64::instructions::interrupts;
 use x86_64::structures::paging::{Mapper, Page, PageTableFlags, PhysFrame, Size4KiB};
 
 use crate::arch::ipi;
@@ -26,6 +28,8 @@ use crate::mm::{self, FRAMES};
 const BASE: u64 = 0x10_0000_0000;
 /// Most pages: 1 GiB.
 const MAX_PAGES: u64 = 1 << 18;
+/// Pages that are unmapped with one shoot-down.
+const BATCH: usize = 256;
 const PRESENT: u64 = 1;
 /// A bit that the processor leaves to software: the page is on the move.
 const MOVING: u64 = 1 << 9;
@@ -50,6 +54,19 @@ impl Maps {
     fn page_of(&self, pfn: Pfn) -> Option<u64> {
         let reverse = self.reverse.get(pfn.as_u64() as usize)?;
         (*reverse & PAGE).checked_sub(1).map(u64::from)
+    }
+
+    /// Takes a page's entry out. Its frame, unless there is none or it is lent.
+    fn remove(&mut self, page: u64) -> Option<Pfn> {
+        let pfn = self.frames.get_mut(page as usize)?.take()?;
+        write(page, 0);
+        let reverse = &mut self.reverse[pfn.as_u64() as usize];
+        if *reverse & LENT != 0 {
+            *reverse |= GONE;
+            return None;
+        }
+        *reverse = 0;
+        Some(pfn)
     }
 
     /// Marks the entry of a lent frame: whoever touches the page now, waits.
@@ -142,9 +159,10 @@ pub fn handle_fault(address: u64) -> bool {
         if value & MOVING == 0 {
             return false;
         }
-        // Interrupts are off here: the mover may be waiting for this CPU.
-        ipi::serve();
-        core::hint::spin_loop();
+        // Sleeps until the mover's next shoot-down, which this CPU has to answer, or the timer's tick. Interrupts have another
+        // stack than this exception, and their handlers touch no page of the space.
+        interrupts::enable_and_hlt();
+        interrupts::disable();
     }
 }
 
@@ -193,20 +211,21 @@ impl Space {
         write(page, present(pfn));
     }
 
-    /// Unmaps a page. Returns its frame, which is the caller's now; `None` where nothing was mapped, and where
-    /// the frame is lent: compaction then frees it.
-    pub fn unmap(&self, page: u64) -> Option<Pfn> {
-        let mut maps = self.maps.lock();
-        let pfn = maps.frames[page as usize].take()?;
-        write(page, 0);
-        ipi::shootdown(address(page));
-        let reverse = &mut maps.reverse[pfn.as_u64() as usize];
-        if *reverse & LENT != 0 {
-            *reverse |= GONE;
-            return None;
+    /// Unmaps pages and calls `free` with the frame of each, which is the caller's from then on. No call for a page where nothing was
+    /// mapped, nor for one whose frame is lent: compaction frees that.
+    pub fn unmap(&self, pages: impl Iterator<Item = u64>, mut free: impl FnMut(Pfn)) {
+        let mut batch: ArrayVec<Pfn, BATCH> = ArrayVec::new();
+        let mut pages = pages.peekable();
+        while pages.peek().is_some() {
+            let mut maps = self.maps.lock();
+            while let Some(page) = pages.next_if(|_| !batch.is_full()) {
+                batch.extend(maps.remove(page));
+            }
+            drop(maps);
+            // One for all of them, before anybody else can have a frame.
+            ipi::shootdown_all();
+            batch.drain(..).for_each(&mut free);
         }
-        *reverse = 0;
-        Some(pfn)
     }
 
     /// The frame behind a page.

@@ -1,0 +1,139 @@
+//! Memory fragmented on purpose, and 2 MiB pages made of it while processes run on it.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use pageblock::{Gfp, Order, Pfn};
+use pageblock_compaction::{Compactor, Config, Priority, Request, VmStat};
+use pageblock_frame::sync::{AtomicU64, Lock};
+use pageblock_frame::{MigrateType, PAGE_SIZE, PAGEBLOCK_ORDER};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::boot::pvh::BootInfo;
+use crate::held::Held;
+use crate::mm::{self, FRAMES};
+use crate::platform::Kernel;
+use crate::space::SPACE;
+use crate::{hammer, println};
+
+/// Most zones of this machine.
+const ZONES: usize = 4;
+static COMPACTORS: [Compactor; ZONES] = [const { Compactor::new(Config::new()) }; ZONES];
+/// 2 MiB pages that were made.
+static HUGE: Lock<Vec<Held>> = Lock::new(Vec::new());
+static MOVED: AtomicU64 = AtomicU64::new(0);
+/// Of a hundred frames of the fill, how many the kernel holds for itself: they cannot move.
+const KERNEL_SHARE: u64 = 5;
+/// Of a hundred frames that are free, how many the fill takes.
+const FILL: u64 = 90;
+/// Runs in a row without a block after which no more is expected.
+const PATIENCE: u32 = 4;
+
+/// Fragments memory, compacts it, takes everything down.
+///
+/// # Panics
+/// A process does not find what it left, compaction makes nothing, or frames are missing in the end.
+pub fn run(boot: &BootInfo) {
+    let before = mm::free_frames();
+    let pages = before * FILL / 100;
+    SPACE.open(pages, Pfn::new(boot.ram_end().div_ceil(PAGE_SIZE)));
+    hammer::prepare(pages);
+    HUGE.lock().reserve((before / PAGEBLOCK_ORDER.frames()) as usize);
+    let kernel = fragment(pages);
+    let without = count_huge();
+    println!("compaction: {} of {before} frames free, {without} pages of 2 MiB among them", mm::free_frames());
+    hammer::run(pages, make_huge);
+    let made = HUGE.lock().len() as u64;
+    let moved = MOVED.load(Ordering::Relaxed);
+    println!("compaction: {made} pages of 2 MiB by moving {moved} frames, {} frames free", mm::free_frames());
+    mm::check();
+    assert!(made > without, "compaction made nothing");
+    core::mem::take(&mut *HUGE.lock()).into_iter().for_each(Held::give);
+    hammer::discard(0..pages);
+    kernel.into_iter().for_each(Held::give);
+    hammer::release();
+    SPACE.close();
+    mm::check();
+    let after = mm::free_frames();
+    assert!(before == after, "{before} frames were free before the compaction, {after} are now");
+    println!("compaction: all {after} frames are back");
+}
+
+/// Fills memory with pages of processes and frames of the kernel, in turn, and frees a random half of each. Returns what the
+/// kernel holds.
+fn fragment(pages: u64) -> Vec<Held> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
+    let mut kernel = Vec::with_capacity((pages * KERNEL_SHARE / 100) as usize);
+    for page in 0..pages {
+        if page % 100 < KERNEL_SHARE && kernel.len() < kernel.capacity() {
+            kernel.extend(Held::take(Order::ZERO, Gfp::KERNEL, page));
+        } else if !hammer::populate(page) {
+            break;
+        }
+    }
+    hammer::discard((0..pages).filter(|_| random.next_u64() & 1 == 0));
+    let mut kept = 0;
+    for index in 0..kernel.len() {
+        if random.next_u64() & 1 == 0 {
+            kernel.swap(kept, index);
+            kept += 1;
+        }
+    }
+    kernel.drain(kept..).for_each(Held::give);
+    kernel
+}
+
+/// Compacts every zone as `/proc/sys/vm/compact_memory` does.
+pub fn compact_memory() {
+    for (zone, compactor) in FRAMES.zones().iter().zip(&COMPACTORS) {
+        let outcome = compactor.run::<Kernel, _>(zone, &SPACE, &Request::command());
+        println!("zone {}: {:?}, {} frames moved", zone.kind(), outcome.result, outcome.counts.migrated);
+    }
+}
+
+/// Prints compaction's counters as `/proc/vmstat` does, all zones together.
+pub fn print_vmstat() {
+    let mut sum = VmStat::default();
+    COMPACTORS.iter().for_each(|compactor| sum.add(&compactor.vmstat()));
+    println!("{sum}");
+}
+
+/// How many 2 MiB pages can be had as it is.
+fn count_huge() -> u64 {
+    let mut blocks = Vec::new();
+    while let Some(pfn) = mm::alloc(PAGEBLOCK_ORDER, Gfp::TRANSHUGE_LIGHT) {
+        blocks.push(pfn);
+    }
+    for pfn in &blocks {
+        assert!(mm::free(*pfn, PAGEBLOCK_ORDER).is_ok(), "just allocated");
+    }
+    blocks.len() as u64
+}
+
+/// Takes 2 MiB pages, by compaction where none is free, until that gives no more.
+fn make_huge() {
+    let mut failures = 0;
+    while failures < PATIENCE {
+        match take_huge() {
+            Some(block) => HUGE.lock().push(block),
+            None => failures += 1,
+        }
+    }
+}
+
+fn take_huge() -> Option<Held> {
+    let serial = HUGE.lock().len() as u64;
+    if let Some(block) = Held::take(PAGEBLOCK_ORDER, Gfp::TRANSHUGE_LIGHT, serial) {
+        return Some(block);
+    }
+    let request = Request::direct(PAGEBLOCK_ORDER, MigrateType::Movable, Priority::SyncLight);
+    for (zone, compactor) in FRAMES.zones().iter().zip(&COMPACTORS).rev() {
+        let outcome = compactor.run::<Kernel, _>(zone, &SPACE, &request);
+        MOVED.fetch_add(outcome.counts.migrated, Ordering::Relaxed);
+        if let Some(pfn) = outcome.captured {
+            return Some(Held::adopt(pfn, PAGEBLOCK_ORDER, serial));
+        }
+    }
+    Held::take(PAGEBLOCK_ORDER, Gfp::TRANSHUGE_LIGHT, serial)
+}
