@@ -131,7 +131,9 @@ fn change(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Xoshiro256PlusPl
             let fresh: Vec<u8> = (0..random.random_range(1..32)).map(|_| random.random()).collect();
             input.splice(at..at, fresh);
         }
-        5 if at < input.len() => input[at] = *[0, 1, 0x7f, 0x80, 0xff, b' ', b'=', b'0', b'\n'].get(len % 9).unwrap_or(&0),
+        5 if at < input.len() => {
+            input[at] = *[0, 1, 0x7f, 0x80, 0xff, b' ', b'=', b'0', b'\n'].get(len % 9).unwrap_or(&0)
+        }
         6 if !corpus.is_empty() => {
             let other = &corpus[random.random_range(0..corpus.len())];
             let from = random.random_range(0..=other.len());

@@ -61,15 +61,13 @@ fn region(piece: &Piece) -> Region {
 pub fn run(data: &[u8]) {
     pageblock_testkit::regions::check(data);
     let Ok(input) = Input::arbitrary(&mut Unstructured::new(data)) else { return };
-    let reserve: Vec<PhysRange> = input
-        .reserve
-        .iter()
-        .map(|&(start, end)| PhysRange::new(PhysAddr::new(start), PhysAddr::new(end)))
-        .collect();
+    let reserve: Vec<PhysRange> =
+        input.reserve.iter().map(|&(start, end)| PhysRange::new(PhysAddr::new(start), PhysAddr::new(end))).collect();
     let limit = MAX_PFN * PAGE_SIZE;
-    let too_high = input.pieces.iter().position(|piece| {
-        piece.kind == Kind::Usable && piece.len > 0 && piece.start.saturating_add(piece.len) > limit
-    });
+    let too_high = input
+        .pieces
+        .iter()
+        .position(|piece| piece.kind == Kind::Usable && piece.len > 0 && piece.start.saturating_add(piece.len) > limit);
     match RegionMap::<128>::build(input.pieces.iter().map(region), &reserve, MapOptions::new()) {
         Ok(map) => {
             assert_eq!(too_high, None, "{input:?}");
