@@ -6,6 +6,7 @@
 //! * [`state`]: what `/proc` and `kpageflags` said of the machine before and after;
 //! * `replay`: a trace through zones like those of the recorded machine, beside what Linux did;
 //! * `report`: its result as tables, JSON, and a page with plots;
+//! * `workload`: the experiments of the seed documents;
 //! * [`commands`]: the command line.
 //!
 //! Input is strict: a fault is an [`InputError`] with file, line and what was expected.
@@ -19,6 +20,7 @@ mod replay;
 mod report;
 pub mod state;
 pub mod trace;
+mod workload;
 
 pub use commands::main;
 pub use error::{InputError, ParseError};

@@ -3,6 +3,7 @@
 pub mod map;
 mod proc;
 mod replay;
+mod run;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,9 @@ enum Command {
     Buddyinfo(proc::ProcArgs),
     /// Print the zones after a replay in the format of /proc/pagetypeinfo
     Pagetypeinfo(proc::ProcArgs),
+    /// Run an experiment of one of the seed documents
+    #[command(subcommand)]
+    Run(run::Experiment),
 }
 
 /// Runs the command line. Without arguments: replays the bundled trace and writes its report to `target/report`.
@@ -37,6 +41,7 @@ pub fn main() -> ExitCode {
         Some(Command::Map(args)) => map::run(&args),
         Some(Command::Buddyinfo(args)) => proc::buddyinfo(&args),
         Some(Command::Pagetypeinfo(args)) => proc::pagetypeinfo(&args),
+        Some(Command::Run(experiment)) => run::run(&experiment),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

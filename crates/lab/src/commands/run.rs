@@ -1,0 +1,19 @@
+//! `pageblock run`: the experiments of the seed documents.
+
+use clap::Subcommand;
+
+use crate::workload::timedmunlock;
+
+/// An experiment.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Experiment {
+    /// Unlock a large locked area: the seed's seven patches and our own form (seed 001)
+    Timedmunlock(timedmunlock::TimedMunlockArgs),
+}
+
+/// Runs the experiment and prints its tables.
+pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
+    match experiment {
+        Experiment::Timedmunlock(args) => timedmunlock::run(args),
+    }
+}

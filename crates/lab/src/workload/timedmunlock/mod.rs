@@ -1,0 +1,139 @@
+//! timedmunlock: how long it takes to unlock a large locked area.
+//!
+//! The area is real metadata without the memory that it describes: a descriptor for every frame, LRU lists through
+//! them, and a four-level page table. Each form of munlock does its work on it: walks, locks, atomic operations.
+//! Locking the area again between the runs is not timed.
+
+mod instructions;
+mod measure;
+mod plot;
+mod published;
+mod table;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{IsTerminal, Write as _};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pageblock_frame::PAGE_SIZE;
+use pageblock_mlock::{Placement, Steps};
+
+use crate::commands::map::parse_size;
+
+pub(crate) use measure::{Outcome, measure};
+
+/// Columns of a table: the seed's eight, and ours.
+pub(crate) const COLUMNS: usize = 9;
+/// Most memory that an area may stand for: its metadata is 24 bytes a page.
+const MOST: u64 = 64 << 30;
+
+/// Arguments of `pageblock run timedmunlock`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TimedMunlockArgs {
+    /// Size of the locked area, in bytes or with K, M or G; up to 64G, for which about 400M of host memory are needed
+    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
+    pub(crate) memory: u64,
+    /// Runs of each column
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) iterations: NonZeroU32,
+    /// Seed of the order in which the columns take turns
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// CPUs: the first unlocks, the others work on the same LRU lists meanwhile
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) threads: NonZeroU32,
+    /// Count instructions a page too, with valgrind (takes a minute)
+    #[arg(long)]
+    pub(crate) instructions: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write tables, plots and samples (timedmunlock.html, .json and .svg) into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Only unlock this many pages once, in this way: what valgrind counts
+    #[arg(long, hide = true, num_args = 3, value_names = ["SET", "COLUMN", "PAGES"])]
+    pub(crate) only: Option<Vec<u64>>,
+}
+
+/// The switches of a column.
+pub(crate) fn steps(column: usize) -> Steps {
+    if column + 1 == COLUMNS { Steps::default() } else { Steps::seed(column as u8) }
+}
+
+/// A column's heading.
+pub(crate) fn heading(column: usize) -> String {
+    if column + 1 == COLUMNS { "default".to_owned() } else { column.to_string() }
+}
+
+/// What a set is called.
+pub(crate) const fn title(placement: Placement) -> &'static str {
+    match placement {
+        Placement::OneNode => "one node",
+        Placement::Interleaved => "interleaved over two nodes",
+        Placement::Huge => "huge pages, one node",
+    }
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &TimedMunlockArgs) -> anyhow::Result<()> {
+    if let Some(only) = &args.only {
+        return instructions::only(only);
+    }
+    if args.memory < PAGE_SIZE || args.memory > MOST {
+        bail!("--memory: expected 4K to 64G, found {} bytes", args.memory);
+    }
+    let turns = u64::from(args.iterations.get()) * (COLUMNS * Placement::ALL.len()) as u64;
+    let bar = progress(turns);
+    let mut outcome = measure(args, &mut || bar.inc(1))?;
+    bar.finish_and_clear();
+    if args.instructions {
+        instructions::count(&mut outcome)?;
+    }
+    let published = published::all()?;
+    let mut json = serde_json::to_string_pretty(&outcome).context("the result cannot be written as JSON")?;
+    json.push('\n');
+    let text = table::all(&outcome, &published);
+    let shown = if args.json { &json } else { &text };
+    std::io::stdout().write_all(shown.as_bytes()).context("the result cannot be printed")?;
+    if let Some(directory) = &args.out {
+        write(directory, &text, &json, &plot::all(&outcome, &published)?)?;
+        if !args.json {
+            println!("Report: {}", directory.join("timedmunlock.html").display());
+        }
+    }
+    Ok(())
+}
+
+/// Visible only if stderr is a terminal.
+fn progress(turns: u64) -> ProgressBar {
+    let bar = ProgressBar::new(turns);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    if let Ok(style) = ProgressStyle::with_template("{elapsed} [{wide_bar}] {pos} of {len} runs") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn write(directory: &Path, text: &str, json: &str, svg: &str) -> anyhow::Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    let mut html = String::from(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>timedmunlock</title></head>\n\
+         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>timedmunlock</h1>\n",
+    );
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    let _ = writeln!(html, "{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre></body></html>");
+    for (name, content) in
+        [("timedmunlock.html", html.as_str()), ("timedmunlock.json", json), ("timedmunlock.svg", svg)]
+    {
+        let path = directory.join(name);
+        fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}
