@@ -14,10 +14,11 @@ use pageblock_frame::{
 
 use crate::config::Config;
 use crate::error::{AddError, AllocError, InitError};
+use crate::fast::FastPaths;
 use crate::frames::{FrameRun, Frames};
 use crate::init::Plan;
 use crate::inner::Inner;
-use crate::request::Request;
+use crate::request::{Request, prepare};
 use crate::stats::Stats;
 
 /// The page allocator of a machine `P`. Lives in a static; all its methods take `&self` and may be called from every CPU,
@@ -26,6 +27,7 @@ use crate::stats::Stats;
 /// | field | legal values | who may change it |
 /// |---|---|---|
 /// | `inner` | none, then the one reference for ever | a successful init, while it holds `starting` |
+/// | `fast` | see [`FastPaths`](crate::fast::FastPaths) | the same |
 /// | `starting` | true while a CPU is in init | that CPU |
 /// | `bad_frees` | a count | whoever frees wrongly |
 ///
@@ -47,7 +49,8 @@ use crate::stats::Stats;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct PageAllocator<P: Platform> {
-    inner: OnceRef<Inner>,
+    inner: OnceRef<Inner<P>>,
+    fast: FastPaths<P>,
     starting: AtomicBool,
     bad_frees: AtomicU64,
     platform: PhantomData<fn() -> P>,
@@ -60,6 +63,7 @@ impl<P: Platform> PageAllocator<P> {
         pub const fn new() -> Self {
             Self {
                 inner: OnceRef::new(),
+                fast: FastPaths::new(),
                 starting: AtomicBool::new(false),
                 bad_frees: AtomicU64::new(0),
                 platform: PhantomData,
@@ -80,7 +84,7 @@ impl<P: Platform> PageAllocator<P> {
     pub unsafe fn init(&self, regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<Stats, InitError> {
         self.start(|| {
             let mut plan = Plan::new::<P>(regions, config)?;
-            let place = plan.carve()?;
+            let place = plan.carve::<P>()?;
             // SAFETY: 1. the frames are out of usable regions, which the caller says nothing uses, and out of the plan's map
             // now, so that they are given to nobody. 2. They are neighbours.
             plan.build::<P>(unsafe { claim_frames::<P>(place) })
@@ -106,23 +110,27 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// As initialisation would fail.
     pub fn metadata_bytes(regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<usize, InitError> {
-        Ok(Plan::new::<P>(regions, config)?.metadata_bytes())
+        Ok(Plan::new::<P>(regions, config)?.metadata_bytes::<P>())
     }
 
     /// Runs `build` unless there is an allocator already or another CPU makes one.
-    fn start(&self, build: impl FnOnce() -> Result<&'static Inner, InitError>) -> Result<Stats, InitError> {
+    fn start(&self, build: impl FnOnce() -> Result<&'static Inner<P>, InitError>) -> Result<Stats, InitError> {
         // Acquire and release on `starting` pair between attempts: one sees all that the failed one before it did.
         if self.starting.swap(true, Ordering::Acquire) {
             return Err(InitError::Busy);
         }
         let result = if self.inner.get().is_some() { Err(InitError::AlreadyInitialised) } else { build() };
-        let result = result.and_then(|inner| self.inner.set(inner).map_err(|_| InitError::AlreadyInitialised));
+        let result = result.and_then(|inner| {
+            self.inner.set(inner).map_err(|_| InitError::AlreadyInitialised)?;
+            self.fast.set(inner);
+            Ok(())
+        });
         self.starting.store(false, Ordering::Release);
         result.map(|()| self.stats())
     }
 
     #[inline(always)]
-    pub(crate) fn inner(&self) -> Result<&'static Inner, AllocError> {
+    pub(crate) fn inner(&self) -> Result<&'static Inner<P>, AllocError> {
         self.inner.get().ok_or(AllocError::NotInitialised)
     }
 
@@ -141,10 +149,22 @@ impl<P: Platform> PageAllocator<P> {
     /// [`AllocError`]; nothing has changed.
     #[inline]
     pub fn alloc_order(&self, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
-        let inner = self.inner()?;
-        let node = inner.local_node::<P>().ok_or(AllocError::OutOfMemory)?;
-        let pfn = Request::new(inner, node, order, gfp)?.run::<P>()?;
+        let pfn = match self.fast.alloc(order, gfp) {
+            Some(pfn) => {
+                prepare::<P>(pfn, order, gfp);
+                pfn
+            }
+            None => self.alloc_by_list(order, gfp)?,
+        };
         Ok(Frames::new(self, pfn, order))
+    }
+
+    /// Along the zonelist of the CPU's node.
+    #[cold]
+    fn alloc_by_list(&self, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
+        let inner = self.inner()?;
+        let node = inner.local_node().ok_or(AllocError::OutOfMemory)?;
+        Request::new(inner, node, order, gfp)?.run()
     }
 
     /// Allocates a block from `node` or the nearest to it that has one; with [`Gfp::THISNODE`] from `node` only.
@@ -154,7 +174,7 @@ impl<P: Platform> PageAllocator<P> {
     pub fn alloc_on(&self, node: NodeId, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
         let inner = self.inner()?;
         let entry = inner.node(node).ok_or(AllocError::NoSuchNode(node))?;
-        let pfn = Request::new(inner, entry, order, gfp)?.run::<P>()?;
+        let pfn = Request::new(inner, entry, order, gfp)?.run()?;
         Ok(Frames::new(self, pfn, order))
     }
 
@@ -180,7 +200,14 @@ impl<P: Platform> PageAllocator<P> {
     /// [`AllocError::Place`] says why not; nothing has changed.
     pub fn alloc_at(&self, pfn: Pfn, order: Order) -> Result<Frames<'_, P>, AllocError> {
         let zone = self.inner()?.zone_of(pfn).ok_or(pageblock_buddy::AllocAtError::OutOfRange)?;
-        zone.alloc_at::<P>(pfn, order)?;
+        match zone.alloc_at::<P>(pfn, order) {
+            Err(pageblock_buddy::AllocAtError::Busy) => {
+                // Perhaps some of it waits on a list.
+                self.drain();
+                zone.alloc_at::<P>(pfn, order)?;
+            }
+            other => other?,
+        }
         Ok(Frames::new(self, pfn, order))
     }
 
@@ -194,14 +221,18 @@ impl<P: Platform> PageAllocator<P> {
     #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     #[inline]
     pub unsafe fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let inner = self.inner.get().ok_or(FreeError::OutOfRange)?;
-        match inner.free::<P>(pfn, order) {
-            Ok(()) => {
-                P::trace(&Event::Free { pfn, order });
-                Ok(())
-            }
-            Err(error) => Err(self.bad_free(error)),
+        if !self.fast.free(pfn, order) {
+            self.free_by_span(pfn, order)?;
         }
+        P::trace(&Event::Free { pfn, order });
+        Ok(())
+    }
+
+    /// To the zone that spans the frame.
+    #[cold]
+    fn free_by_span(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let inner = self.inner.get().ok_or(FreeError::OutOfRange)?;
+        inner.free(pfn, order).map_err(|error| self.bad_free(error))
     }
 
     /// Takes frames back that are held in whatever blocks: several, or a part of one. All are in one zone.
@@ -287,7 +318,7 @@ impl<P: Platform> PageAllocator<P> {
     #[expect(unsafe_code, reason = "the kernel's word for what is in the region")]
     pub unsafe fn add_memory(&self, region: Region) -> Result<u64, AddError> {
         let inner = self.inner.get().ok_or(AddError::NotInitialised)?;
-        inner.add::<P>(region)
+        inner.add(region)
     }
 
     /// Recomputes everything that is kept beside the free maps and the state bytes, in every zone. For tests: it holds

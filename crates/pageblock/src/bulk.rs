@@ -35,7 +35,7 @@ impl<P: Platform> PageAllocator<P> {
     /// ```
     pub fn alloc_bulk(&self, gfp: Gfp, out: &mut [Pfn]) -> Result<usize, AllocError> {
         let inner = self.inner()?;
-        let node = inner.local_node::<P>().ok_or(AllocError::OutOfMemory)?;
+        let node = inner.local_node().ok_or(AllocError::OutOfMemory)?;
         let mut filled = 0;
         while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match fill::<P>(inner, node, gfp, rest) {
@@ -50,7 +50,7 @@ impl<P: Platform> PageAllocator<P> {
 
 /// Takes at least one frame, and not more than a batch.
 fn fill<P: Platform>(
-    inner: &'static Inner,
+    inner: &'static Inner<P>,
     node: &'static NodeEntry,
     gfp: Gfp,
     out: &mut [Pfn],
@@ -58,11 +58,11 @@ fn fill<P: Platform>(
     let request = Request::new(inner, node, Order::ZERO, gfp)?;
     let got = request.bulk_zone(out.len()).map_or(0, |zone| take::<P>(zone, request.migrate_type, out));
     if got == 0 {
-        let pfn = request.run::<P>()?;
+        let pfn = request.run()?;
         out.iter_mut().take(1).for_each(|slot| *slot = pfn);
         return Ok(1);
     }
-    out.iter().take(got).for_each(|pfn| request.finish::<P>(*pfn));
+    out.iter().take(got).for_each(|pfn| request.finish(*pfn));
     Ok(got)
 }
 

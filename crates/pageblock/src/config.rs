@@ -5,6 +5,7 @@ use core::ops::Range;
 use pageblock_buddy::{Distances, Policy, Reserves, WatermarkRule};
 use pageblock_frame::region::{PhysRange, ZoneLimits};
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
+use pageblock_pcp::PcpConfig;
 
 use crate::error::ConfigError;
 
@@ -54,6 +55,7 @@ pub struct Config {
     pub(crate) policy: Policy,
     pub(crate) reserves: Reserves,
     pub(crate) spreading: ZoneSpreading,
+    pub(crate) pcp: Option<PcpConfig>,
     /// `None` if the table that was given is none.
     pub(crate) distances: Option<Distances>,
 }
@@ -74,6 +76,7 @@ impl Config {
             policy: Policy::new(),
             reserves: Reserves::new(),
             spreading: ZoneSpreading::On,
+            pcp: Some(PcpConfig::new()),
             distances: Some(Distances::new()),
         }
     }
@@ -81,13 +84,14 @@ impl Config {
     /// As Linux 6.1.
     #[must_use]
     pub const fn linux_6_1() -> Self {
-        Self { policy: Policy::linux_6_1(), ..Self::new() }
+        Self { policy: Policy::linux_6_1(), pcp: Some(PcpConfig::linux_6_1()), ..Self::new() }
     }
 
     /// As Linux 3.13: no high-order atomic reserve, no zone spreading, fixed distances between watermarks.
     #[must_use]
     pub const fn linux_3_13() -> Self {
         let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };
+        config.pcp = Some(PcpConfig::order_zero());
         config.reserves.rule = WatermarkRule::Fixed;
         // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.
         config.reserves.lowmem_reserve_ratio = [256, 256, 32, 32];
@@ -184,6 +188,16 @@ impl Config {
         self
     }
 
+    /// The per-CPU lists; `None` for none. Default: [`PcpConfig::new`].
+    ///
+    /// A zone whose lists on all CPUs would take more than 3/16 of a byte a frame gets none: fewer [`cpus`](Self::cpus), or more
+    /// memory, and it does.
+    #[must_use]
+    pub const fn per_cpu_lists(mut self, lists: Option<PcpConfig>) -> Self {
+        self.pcp = lists;
+        self
+    }
+
     /// Distances between nodes, row by row (ACPI SLIT). Default: 10 to the same node, 20 to any other.
     #[must_use]
     pub const fn distances(mut self, table: &[u8]) -> Self {
@@ -218,6 +232,9 @@ impl Config {
             if given > i32::MAX as u64 {
                 return Err(ConfigError::LowmemReserveRatio { zone, given });
             }
+        }
+        if let Some(pcp) = self.pcp {
+            pcp.check()?;
         }
         if self.distances.is_none() {
             return Err(ConfigError::Distances);

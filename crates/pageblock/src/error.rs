@@ -62,6 +62,9 @@ pub enum ConfigError {
     /// The table of distances is not square, too large, or has a node nearer to another than to itself.
     #[error("the table of node distances makes no sense")]
     Distances,
+    /// Batch or high of the per-CPU lists.
+    #[error(transparent)]
+    PerCpuLists(#[from] pageblock_pcp::PcpError),
     /// The zones' boundaries.
     #[error(transparent)]
     Zones(#[from] ZoneLimitError),

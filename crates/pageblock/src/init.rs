@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use pageblock_buddy::{Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::region::{MAX_NODES, MAX_ZONES, MapOptions, Region, RegionMap, ZoneSpan};
 use pageblock_frame::{Carver, CpuId, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
+use pageblock_pcp::PcpLists;
 
 use crate::config::Config;
 use crate::error::{ConfigError, InitError};
@@ -50,7 +51,7 @@ impl Plan {
     }
 
     /// Bytes of metadata, at most, wherever they start.
-    pub(crate) fn metadata_bytes(&self) -> usize {
+    pub(crate) fn metadata_bytes<P: Platform>(&self) -> usize {
         let zones = self.zones.len();
         let storage: usize = self.zones.iter().map(|zone| ZoneStorage::bytes(zone.span, self.config.max_order)).sum();
         storage
@@ -58,12 +59,13 @@ impl Plan {
             + array_bytes::<SpanEntry>(zones)
             + array_bytes::<NodeEntry>(self.nodes)
             + array_bytes::<CpuEntry>(self.cpus)
-            + array_bytes::<Inner>(1)
+            + self.lists_bytes::<P>()
+            + array_bytes::<Inner<P>>(1)
     }
 
     /// Takes frames for the metadata out of the map.
-    pub(crate) fn carve(&mut self) -> Result<PfnRange, InitError> {
-        let required = self.metadata_bytes();
+    pub(crate) fn carve<P: Platform>(&mut self) -> Result<PfnRange, InitError> {
+        let required = self.metadata_bytes::<P>();
         let place = self.map.carve(required as u64, align_of::<Pageblock>() as u64);
         place.ok_or(InitError::MetadataWontFit { required })
     }
@@ -72,21 +74,22 @@ impl Plan {
     pub(crate) fn build<P: Platform>(
         &self,
         storage: &'static mut [MaybeUninit<u8>],
-    ) -> Result<&'static Inner, InitError> {
+    ) -> Result<&'static Inner<P>, InitError> {
         let metadata_bytes = storage.len();
-        let short = InitError::StorageTooSmall { required: self.metadata_bytes(), given: metadata_bytes };
-        if self.metadata_bytes() > metadata_bytes {
+        let short = InitError::StorageTooSmall { required: self.metadata_bytes::<P>(), given: metadata_bytes };
+        if self.metadata_bytes::<P>() > metadata_bytes {
             return Err(short);
         }
         let mut carver = Carver::new(storage);
-        let zones = self.build_zones(&mut carver)?;
+        let zones = self.build_zones::<P>(&mut carver)?;
         let spans = carver.take_with(zones.len(), |rank| span_entry(zones, rank)).ok_or(short)?;
         let nodes = self.build_nodes::<P>(&mut carver).ok_or(short)?;
         let node_of = |cpu| Some(CpuEntry { node: P::node_of(CpuId::new(cpu as u32)) });
         let cpus = carver.take_with(self.cpus, node_of).ok_or(short)?;
-        self.config.reserves.apply(zones);
+        let lists = self.build_lists::<P>(zones, &mut carver).ok_or(short)?;
         let inner = Inner {
             zones,
+            lists,
             spans,
             nodes,
             cpus,
@@ -98,11 +101,34 @@ impl Plan {
         };
         let mut inner = Some(inner);
         let placed = carver.take_with(1, |_| inner.take());
-        placed.and_then(|placed| placed.first()).ok_or(short)
+        let placed = placed.and_then(|placed| placed.first()).ok_or(short)?;
+        placed.apply_reserves();
+        Ok(placed)
     }
 
-    fn build_zones(&self, carver: &mut Carver<'static>) -> Result<&'static [Zone<'static>], InitError> {
-        let short = InitError::StorageTooSmall { required: self.metadata_bytes(), given: carver.remaining() };
+    /// Bytes of the per-CPU lists, at most.
+    fn lists_bytes<P: Platform>(&self) -> usize {
+        let Some(pcp) = self.config.pcp else { return 0 };
+        let of_zone = |zone: &ZoneSpan| PcpLists::<P>::bytes(&pcp, zone.span, self.cpus as u32);
+        self.zones.iter().map(of_zone).sum::<usize>() + array_bytes::<PcpLists<'_, P>>(self.zones.len())
+    }
+
+    fn build_lists<P: Platform>(
+        &self,
+        zones: &'static [Zone<'static>],
+        carver: &mut Carver<'static>,
+    ) -> Option<&'static [PcpLists<'static, P>]> {
+        let Some(pcp) = self.config.pcp else { return Some(&[]) };
+        let mut lists: ArrayVec<PcpLists<'static, P>, MAX_ZONES> = ArrayVec::new();
+        for zone in zones {
+            lists.try_push(PcpLists::carve(pcp, zone, self.cpus as u32, carver)?).ok()?;
+        }
+        let mut lists = lists.into_iter();
+        carver.take_with(zones.len(), |_| lists.next()).map(|lists| &*lists)
+    }
+
+    fn build_zones<P: Platform>(&self, carver: &mut Carver<'static>) -> Result<&'static [Zone<'static>], InitError> {
+        let short = InitError::StorageTooSmall { required: self.metadata_bytes::<P>(), given: carver.remaining() };
         let max_order = self.config.max_order;
         let mut storage: ArrayVec<ZoneStorage<'static>, MAX_ZONES> = ArrayVec::new();
         for zone in &self.zones {

@@ -3,21 +3,24 @@
 use pageblock_buddy::{FreeError, Node, Reserves, Zone};
 use pageblock_frame::region::{Region, RegionReport};
 use pageblock_frame::sync::without_interrupts;
-use pageblock_frame::{Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
+use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
+use pageblock_pcp::PcpLists;
 
 use crate::config::ZoneSpreading;
 use crate::error::AddError;
 
 /// Low bits of a request's flags that decide its zone (four bits) and its migrate type (two, one of them shared).
-const PLACE_BITS: u32 = 0x1f;
+pub(crate) const PLACE_BITS: u32 = 0x1f;
 /// In [`NodeEntry::preferred`]: the flags make no sense, or no zone of the machine can serve them.
 pub(crate) const NO_ZONE: u8 = u8::MAX;
 
 /// The allocator behind the `OnceRef`.
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct Inner<P: Platform> {
     /// By node, and then by kind.
     pub(crate) zones: &'static [Zone<'static>],
+    /// Each zone's per-CPU lists; no elements if there are to be none.
+    pub(crate) lists: &'static [PcpLists<'static, P>],
     /// The same zones' spans, the largest first, so that most frames are found at the first look.
     pub(crate) spans: &'static [SpanEntry],
     /// By node number, up to the highest that has memory or CPUs.
@@ -71,10 +74,10 @@ pub(crate) struct CpuEntry {
     pub(crate) node: NodeId,
 }
 
-impl Inner {
+impl<P: Platform> Inner<P> {
     /// The node of the CPU that executes this: a hint, since nothing keeps the caller there.
     #[inline(always)]
-    pub(crate) fn local_node<P: Platform>(&self) -> Option<&'static NodeEntry> {
+    pub(crate) fn local_node(&self) -> Option<&'static NodeEntry> {
         if let [only] = self.nodes {
             return Some(only);
         }
@@ -123,30 +126,70 @@ impl Inner {
     }
 
     #[inline]
-    pub(crate) fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub(crate) fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let zone = self.spanning(pfn).ok_or(FreeError::OutOfRange)?;
-        match zone.free::<P>(pfn, order) {
+        match self.free_to(zone, pfn, order) {
             Ok(()) => Ok(()),
-            Err(error) => self.free_elsewhere::<P>((zone, error), pfn, order),
+            Err(error) => self.free_elsewhere((zone, error), pfn, order),
         }
     }
 
     /// A zone that spans the frame refused it: perhaps because another has it.
     #[cold]
-    fn free_elsewhere<P: Platform>(
+    fn free_elsewhere(
         &self,
         (refused, error): (&'static Zone<'static>, FreeError),
         pfn: Pfn,
         order: Order,
     ) -> Result<(), FreeError> {
         match self.zone_of(pfn) {
-            Some(zone) if !core::ptr::eq(zone, refused) => zone.free::<P>(pfn, order),
+            Some(zone) if !core::ptr::eq(zone, refused) => self.free_to(zone, pfn, order),
             _ => Err(error),
         }
     }
 
+    /// The lists of a zone.
+    #[inline]
+    pub(crate) fn lists_of(&self, zone: &'static Zone<'static>) -> Option<&'static PcpLists<'static, P>> {
+        let place = self.zones.element_offset(zone)?;
+        self.lists.get(place)
+    }
+
+    /// Takes a block from a zone whose watermarks have been tested: through the CPU's list, or past it.
+    pub(crate) fn alloc_from(
+        &self,
+        zone: &'static Zone<'static>,
+        (order, migrate_type): (Order, MigrateType),
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        match self.lists_of(zone) {
+            Some(lists) => lists.alloc_slow(zone, order, migrate_type, flags),
+            None => zone.alloc::<P>(order, migrate_type, flags),
+        }
+    }
+
+    #[inline]
+    fn free_to(&self, zone: &'static Zone<'static>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        match self.lists_of(zone) {
+            Some(lists) => lists.free(zone, pfn, order),
+            None => zone.free::<P>(pfn, order),
+        }
+    }
+
+    /// Computes watermarks, reserves, and the sizes of the lists that follow from them.
+    pub(crate) fn apply_reserves(&self) {
+        self.reserves.apply(self.zones);
+        for (zone, lists) in self.zones.iter().zip(self.lists) {
+            let near = self.cpus.iter().filter(|cpu| cpu.node == zone.node()).count();
+            let cpus = if near == 0 { self.cpus.len() } else { near };
+            let sizes = lists.config().sizes(zone.managed(), zone.watermarks().low, cpus as u32);
+            // Sizes by formula are in range; a fixed configuration was checked at boot.
+            let _ = lists.set_sizes(sizes);
+        }
+    }
+
     /// Adds memory inside the spans of the zones of its node: all of it or nothing.
-    pub(crate) fn add<P: Platform>(&self, region: Region) -> Result<u64, AddError> {
+    pub(crate) fn add(&self, region: Region) -> Result<u64, AddError> {
         let range = PfnRange::new(region.start.pfn_ceil(), region.end.pfn_floor());
         if range.is_empty() {
             return Err(AddError::Empty);
@@ -168,7 +211,7 @@ impl Inner {
         for (zone, part) in parts() {
             added += without_interrupts::<P, _>(|| zone.release(part)).unwrap_or(0);
         }
-        self.reserves.apply(self.zones);
+        self.apply_reserves();
         Ok(added)
     }
 }

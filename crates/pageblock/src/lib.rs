@@ -8,7 +8,9 @@
 //!
 //! # How a request travels
 //! ```text
-//! alloc(gfp) ─► Request: flags checked, zone limit, migrate type, zonelist of the CPU's node
+//! alloc(gfp) ─► the CPU's own list of the zone that is tried first; if it is empty:
+//!     ▼
+//! Request: flags checked, zone limit, migrate type, zonelist of the CPU's node
 //!     │ first attempt: zones of the list in turn, down to the low watermark
 //!     └─► slowpath: one function a rung ─► AllocError::OutOfMemory
 //! free(pfn, order) ─► the zone that spans the frame ─► its state byte says whether that is right
@@ -36,9 +38,11 @@ mod allocator;
 mod bulk;
 mod config;
 mod error;
+mod fast;
 mod frames;
 mod init;
 mod inner;
+mod percpu;
 mod report;
 mod request;
 mod slowpath;
@@ -56,6 +60,7 @@ pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
+pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizing, Tuning};
 
 /// The README's program, compiled and run.
 #[cfg(doctest)]

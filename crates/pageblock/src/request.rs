@@ -10,22 +10,30 @@ use crate::inner::{Inner, NO_ZONE, NodeEntry};
 use crate::slowpath;
 
 /// What is asked for, checked, and where.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+#[derive(Debug)]
+pub(crate) struct Request<P: Platform> {
     pub(crate) order: Order,
     pub(crate) gfp: Gfp,
     pub(crate) migrate_type: MigrateType,
     /// The highest zone that may serve.
     pub(crate) limit: ZoneKind,
-    pub(crate) inner: &'static Inner,
+    pub(crate) inner: &'static Inner<P>,
     /// The zones in the order in which they are tried.
     pub(crate) list: &'static Zonelist,
 }
 
-impl Request {
+impl<P: Platform> Clone for Request<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Request<P> {}
+
+impl<P: Platform> Request<P> {
     /// Checks the flags and the order.
     pub(crate) fn new(
-        inner: &'static Inner,
+        inner: &'static Inner<P>,
         node: &'static NodeEntry,
         order: Order,
         gfp: Gfp,
@@ -44,27 +52,19 @@ impl Request {
 
     /// The first attempt, then the ladder, then what success entails.
     #[inline]
-    pub(crate) fn run<P: Platform>(&self) -> Result<Pfn, AllocError> {
-        let pfn = match self.walk::<P>(self.fast_flags()) {
+    pub(crate) fn run(&self) -> Result<Pfn, AllocError> {
+        let pfn = match self.walk(self.fast_flags()) {
             Some(pfn) => pfn,
-            None => slowpath::climb::<P>(self)?,
+            None => slowpath::climb(self)?,
         };
-        self.finish::<P>(pfn);
+        self.finish(pfn);
         Ok(pfn)
     }
 
-    /// What is owed to a block that is about to be handed out (`prep_new_page()`).
+    /// What is owed to a block that is about to be handed out.
     #[inline(always)]
-    pub(crate) fn finish<P: Platform>(&self, pfn: Pfn) {
-        let Self { order, gfp, migrate_type, .. } = *self;
-        if gfp.contains(Gfp::ZERO) {
-            // SAFETY: the block has just been taken, and nobody has seen it yet.
-            #[expect(unsafe_code, reason = "the allocator's own frames")]
-            unsafe {
-                P::zero_frames(PfnRange::from_len(pfn, order.frames()));
-            }
-        }
-        P::trace(&Event::Alloc { pfn, order, gfp, migrate_type });
+    pub(crate) fn finish(&self, pfn: Pfn) {
+        prepare::<P>(pfn, self.order, self.gfp);
     }
 
     /// The zone of the preferred node that can give this many frames and stay above its low watermark.
@@ -78,7 +78,7 @@ impl Request {
     }
 
     /// The zones that may serve, in order.
-    pub(crate) fn zones(&self) -> impl Iterator<Item = &'static Zone<'static>> + use<> {
+    pub(crate) fn zones(&self) -> impl Iterator<Item = &'static Zone<'static>> + use<P> {
         let inner = self.inner;
         self.list.up_to(self.limit).filter_map(move |entry| inner.zone(entry.zone))
     }
@@ -105,25 +105,25 @@ impl Request {
 
     /// Walks the zonelist and takes the block from the first zone that may and can serve
     /// (`get_page_from_freelist()`).
-    pub(crate) fn walk<P: Platform>(&self, flags: AllocFlags) -> Option<Pfn> {
+    pub(crate) fn walk(&self, flags: AllocFlags) -> Option<Pfn> {
         if flags.contains(AllocFlags::NOFRAGMENT) {
             // Only the preferred node is worth a detour; then again with mixing allowed.
             let local = self.zones().next().map(Zone::node);
-            let unmixed = self.walk_zones::<P>(flags, local);
-            return unmixed.or_else(|| self.walk_zones::<P>(flags.difference(AllocFlags::NOFRAGMENT), None));
+            let unmixed = self.walk_zones(flags, local);
+            return unmixed.or_else(|| self.walk_zones(flags.difference(AllocFlags::NOFRAGMENT), None));
         }
-        self.walk_zones::<P>(flags, None)
+        self.walk_zones(flags, None)
     }
 
-    fn walk_zones<P: Platform>(&self, flags: AllocFlags, only: Option<NodeId>) -> Option<Pfn> {
+    fn walk_zones(&self, flags: AllocFlags, only: Option<NodeId>) -> Option<Pfn> {
         for zone in self.zones() {
             if only.is_some_and(|node| node != zone.node()) {
                 return None;
             }
-            if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark::<P>(zone, flags) {
+            if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags) {
                 continue;
             }
-            if let Some(pfn) = zone.alloc::<P>(self.order, self.migrate_type, flags) {
+            if let Some(pfn) = self.inner.alloc_from(zone, (self.order, self.migrate_type), flags) {
                 if flags.contains(AllocFlags::HIGHATOMIC) {
                     zone.reserve_highatomic::<P>(pfn);
                 }
@@ -135,7 +135,7 @@ impl Request {
 
     /// The zone stays above its watermark and keeps what it keeps from requests that could go higher
     /// (`zone_watermark_fast()`).
-    fn above_watermark<P: Platform>(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
+    fn above_watermark(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
         let mark = zone.mark_for(flags);
         if !zone.frames_ok(self.order, mark, self.limit, flags) {
             return self.above_unboosted(zone, flags);
@@ -159,4 +159,17 @@ impl Request {
             && zone.boost() > 0
             && zone.frames_ok(self.order, zone.watermarks().min, self.limit, flags)
     }
+}
+
+/// What is owed to a block that is about to be handed out (`prep_new_page()`).
+#[inline(always)]
+pub(crate) fn prepare<P: Platform>(pfn: Pfn, order: Order, gfp: Gfp) {
+    if gfp.contains(Gfp::ZERO) {
+        // SAFETY: the block has just been taken, and nobody has seen it yet.
+        #[expect(unsafe_code, reason = "the allocator's own frames")]
+        unsafe {
+            P::zero_frames(PfnRange::from_len(pfn, order.frames()));
+        }
+    }
+    P::trace(&Event::Alloc { pfn, order, gfp, migrate_type: gfp.migrate_type() });
 }

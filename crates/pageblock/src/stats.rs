@@ -6,6 +6,8 @@ use pageblock_buddy::Zone;
 use pageblock_frame::Platform;
 use pageblock_frame::sync::without_interrupts;
 
+use pageblock_pcp::PcpLists;
+
 use crate::inner::Inner;
 
 /// An allocator's memory at one moment, in frames unless said otherwise. Displays as one line.
@@ -26,8 +28,10 @@ pub struct Stats {
     pub present: u64,
     /// Frames that are the allocator's, free or held.
     pub managed: u64,
-    /// Free frames.
+    /// Free frames, those on per-CPU lists included.
     pub free: u64,
+    /// Frames on per-CPU lists: free, but neither to watermarks nor to other CPUs.
+    pub listed: u64,
     /// Bytes of metadata.
     pub metadata_bytes: usize,
     /// Frees that were refused since boot.
@@ -35,13 +39,15 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn of<P: Platform>(inner: &Inner, bad_frees: u64) -> Self {
+    pub(crate) fn of<P: Platform>(inner: &Inner<P>, bad_frees: u64) -> Self {
         let zones = inner.zones;
+        let listed = inner.lists.iter().map(PcpLists::frames).sum();
         Self {
             zones: zones.len(),
             present: zones.iter().map(|zone| without_interrupts::<P, _>(|| zone.present())).sum(),
             managed: zones.iter().map(Zone::managed).sum(),
-            free: zones.iter().map(Zone::free_frames).sum(),
+            free: zones.iter().map(Zone::free_frames).sum::<u64>() + listed,
+            listed,
             metadata_bytes: inner.metadata_bytes,
             bad_frees,
         }

@@ -73,6 +73,14 @@ impl<P: Platform> PcpLists<'_, P> {
         counts
     }
 
+    /// Frames on one CPU's lists, as of a moment ago.
+    #[must_use]
+    pub fn frames_on(&self, cpu: CpuId) -> u64 {
+        List::all(self.config.set)
+            .map(|list| u64::from(self.stacks.held(cpu, list.index())) << list.order().as_u8())
+            .sum()
+    }
+
     /// Frames on the lists; see [`counts`](Self::counts).
     #[must_use]
     pub fn frames(&self) -> u64 {

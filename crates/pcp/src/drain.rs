@@ -91,8 +91,14 @@ impl Sizes {
 }
 
 impl<P: Platform> PcpLists<'_, P> {
-    /// The CPUs that have lists.
-    fn cpus(&self) -> impl Iterator<Item = CpuId> + use<P> {
+    /// Number of CPUs that have lists.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.stacks.cpus()
+    }
+
+    /// Their numbers.
+    fn each_cpu(&self) -> impl Iterator<Item = CpuId> + use<P> {
         (0..self.stacks.cpus() as u32).map(CpuId::new)
     }
 
@@ -124,7 +130,7 @@ impl<P: Platform> PcpLists<'_, P> {
 
     /// Empties the lists of every CPU; returns how many of them have yet to answer.
     pub fn drain_all(&self, zone: &Zone<'_>) -> u32 {
-        self.cpus().filter(|&cpu| self.drain_cpu(zone, cpu) == Ok(Drain::Requested)).count() as u32
+        self.each_cpu().filter(|&cpu| self.drain_cpu(zone, cpu) == Ok(Drain::Requested)).count() as u32
     }
 
     /// What a CPU does when it is kicked: answers all that it has been asked for, to the end. On an interrupt that finds the lists
@@ -151,7 +157,7 @@ impl<P: Platform> PcpLists<'_, P> {
     /// [`PcpError::Waiting`] names the first that has not.
     pub fn wait(&self, spins: u64) -> Result<(), PcpError> {
         let mut left = spins;
-        for cpu in self.cpus() {
+        for cpu in self.each_cpu() {
             while self.stacks.signals(cpu).is_some_and(|signals| signals & SIGNAL_DRAIN != 0) {
                 left = left.checked_sub(1).ok_or(PcpError::Waiting(cpu))?;
                 spin_hint();
@@ -210,7 +216,7 @@ impl<P: Platform> PcpLists<'_, P> {
         {
             let mut isolations = self.isolations.lock_irq::<P>();
             *isolations += 1;
-            for cpu in self.cpus() {
+            for cpu in self.each_cpu() {
                 self.stacks.signal(cpu, SIGNAL_ISOLATE);
             }
         }
@@ -222,7 +228,7 @@ impl<P: Platform> PcpLists<'_, P> {
         let mut isolations = self.isolations.lock_irq::<P>();
         *isolations = isolations.saturating_sub(1);
         if *isolations == 0 {
-            for cpu in self.cpus() {
+            for cpu in self.each_cpu() {
                 self.stacks.withdraw(cpu, SIGNAL_ISOLATE);
             }
         }
@@ -246,7 +252,7 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     fn resize(&self) {
-        for cpu in self.cpus() {
+        for cpu in self.each_cpu() {
             self.stacks.signal(cpu, SIGNAL_RESIZE);
         }
     }

@@ -44,6 +44,6 @@ mod tune;
 pub use check::{PcpCounts, PcpViolation};
 pub use config::{ListSet, PcpConfig, Refill, Sizing, Tuning};
 pub use drain::{Drain, PcpError, Reclaim};
-pub use list::{List, PCP_ORDERS};
+pub use list::List;
 pub use lists::PcpLists;
 pub use sizing::{Sizes, batch, high, high_max};

@@ -1,19 +1,17 @@
 //! Which list a block belongs on: the mapping between orders, migrate types and lists.
 
 use pageblock_frame::sync::STACKS;
-use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER};
+use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, StateByte};
 
 use crate::config::ListSet;
 
-/// Number of different orders with lists: 0 to 3, and the pageblock order.
-pub const PCP_ORDERS: usize = COSTLY_ORDER.index() + 2;
-/// Lists of one order: the three types, and one that is always empty, for the state bytes' fourth type.
-const PER_ORDER: usize = 4;
+/// Places of one type: one for every order, so that the low six bits of a state byte are a place.
+const PER_TYPE: usize = Order::COUNT;
 
 /// A list of one CPU: of blocks of one order, for one migrate type or for several.
 ///
-/// Lists have a place for each order and each of the three ordinary types. Where types share a list
-/// ([`ListSet`]), it is at the place of the first of them.
+/// There is a place for each order and type; those without lists are always empty and always full. Where types share a
+/// list ([`ListSet`]), it is at the place of the first of them.
 ///
 /// ```
 /// use pageblock_frame::{MigrateType, Order};
@@ -30,18 +28,17 @@ const PER_ORDER: usize = 4;
 pub struct List(u8);
 
 impl List {
-    /// The place of an order and a type when every type has its own list; `None` for orders and types without lists.
+    /// The place of an order and a type.
     #[must_use]
     #[inline(always)]
-    pub const fn typed(order: Order, migrate_type: MigrateType) -> Option<Self> {
-        let Some(class) = class(order) else { return None };
-        if migrate_type.is_ordinary() { Some(Self((class * PER_ORDER + migrate_type.index()) as u8)) } else { None }
+    pub const fn place(order: Order, migrate_type: MigrateType) -> Self {
+        Self::of_state(StateByte::allocated(order, migrate_type))
     }
 
-    /// The list for blocks of an order, of a type by its number in a state byte.
+    /// The place of a block with this state, listed or allocated.
     #[inline(always)]
-    pub(crate) const fn at(class: usize, type_bits: u8) -> usize {
-        class * PER_ORDER + (type_bits & 3) as usize
+    pub(crate) const fn of_state(state: StateByte) -> Self {
+        Self(state.raw() % STACKS as u8)
     }
 
     /// The list for an order and a type, or `None` if such blocks go to the zone.
@@ -55,10 +52,10 @@ impl List {
             // Movable, and others.
             ListSet::Typed => order.as_u8() == PAGEBLOCK_ORDER.as_u8() && !matches!(migrate_type, MigrateType::Movable),
         };
-        if shared && migrate_type.is_ordinary() {
-            return Self::typed(order, MigrateType::Unmovable);
+        if !migrate_type.is_ordinary() || !has_lists(order) {
+            return None;
         }
-        Self::typed(order, migrate_type)
+        Some(Self::place(order, if shared { MigrateType::Unmovable } else { migrate_type }))
     }
 
     /// All lists of a set, in ascending order of blocks.
@@ -78,19 +75,13 @@ impl List {
     #[must_use]
     #[inline]
     pub const fn order(self) -> Order {
-        let class = self.0 / PER_ORDER as u8;
-        if class as usize == PCP_ORDERS - 1 { PAGEBLOCK_ORDER } else { Order::saturating(class) }
+        Order::saturating(self.0 % PER_TYPE as u8)
     }
 
     /// Migrate type of its blocks, or the first of several; `None` for a place that no type has.
     #[must_use]
     pub const fn migrate_type(self) -> Option<MigrateType> {
-        match self.0 % PER_ORDER as u8 {
-            0 => Some(MigrateType::Unmovable),
-            1 => Some(MigrateType::Movable),
-            2 => Some(MigrateType::Reclaimable),
-            _ => None,
-        }
+        StateByte::from_raw(self.0).migrate_type()
     }
 
     /// The number, below [`STACKS`].
@@ -101,19 +92,13 @@ impl List {
     }
 }
 
-/// The order as a number below [`PCP_ORDERS`]; `None` if it has no lists.
+/// True for the orders that have lists in some set: 0 to 3, and the pageblock order.
 #[inline(always)]
-pub(crate) const fn class(order: Order) -> Option<usize> {
-    if order.as_u8() <= COSTLY_ORDER.as_u8() {
-        Some(order.index())
-    } else if order.as_u8() == PAGEBLOCK_ORDER.as_u8() {
-        Some(PCP_ORDERS - 1)
-    } else {
-        None
-    }
+pub(crate) const fn has_lists(order: Order) -> bool {
+    order.as_u8() <= COSTLY_ORDER.as_u8() || order.as_u8() == PAGEBLOCK_ORDER.as_u8()
 }
 
-const _: () = assert!(PCP_ORDERS * PER_ORDER == STACKS);
+const _: () = assert!(STACKS == 4 * PER_TYPE);
 
 #[cfg(test)]
 mod tests {

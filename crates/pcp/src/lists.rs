@@ -8,7 +8,7 @@ use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateB
 
 use crate::config::{PcpConfig, Tuning};
 use crate::drain::{SIGNAL_ACCOUNT, SIGNAL_RESIZE};
-use crate::list::{List, class};
+use crate::list::List;
 use crate::sizing::Sizes;
 use crate::tune::Tune;
 
@@ -73,10 +73,18 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     #[must_use]
     #[cfg(not(loom))]
     pub const fn bytes(config: &PcpConfig, span: PfnRange, cpus: u32) -> usize {
-        CpuStacks::<Tune, P>::bytes(cpus as usize, &config.capacities(span, cpus))
+        CpuStacks::<Tune, P>::bytes(Self::cpus_with_room(config, span, cpus), &config.capacities(span, cpus))
     }
 
-    /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice. Batch and high
+    /// All CPUs, or none if their lists would take more than 3/16 of a byte a frame.
+    #[cfg(not(loom))]
+    const fn cpus_with_room(config: &PcpConfig, span: PfnRange, cpus: u32) -> usize {
+        let bytes = CpuStacks::<Tune, P>::bytes(cpus as usize, &config.capacities(span, cpus));
+        if bytes as u64 <= span.len() * 3 / 16 { cpus as usize } else { 0 }
+    }
+
+    /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice. A zone
+    /// so small that they would take more than 3/16 of a byte a frame gets none, and all goes to the zone. Batch and high
     /// are those of a zone without watermarks until [`set_sizes`](Self::set_sizes).
     #[cfg(not(loom))]
     pub fn carve(
@@ -87,7 +95,8 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     ) -> Option<Self> {
         let capacities = config.capacities(zone.span(), cpus);
         let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
-        let stacks = CpuStacks::carve(cpus as usize, &capacities, zone.states(), Tune::new(sizes), carver)?;
+        let cpus = Self::cpus_with_room(&config, zone.span(), cpus);
+        let stacks = CpuStacks::carve(cpus, &capacities, zone.states(), Tune::new(sizes), carver)?;
         Some(Self::over(stacks, config, zone.pfn_of(0), sizes))
     }
 
@@ -166,11 +175,36 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// zone.
     #[inline(always)]
     pub fn alloc(&self, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
-        let list = List::typed(order, migrate_type)?;
         let inside = self.stacks.enter()?;
-        let (index, state) = inside.pop(list.index())?;
+        let (index, state) = inside.pop(List::place(order, migrate_type).index())?;
         state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
         Some(self.pfn_of(index))
+    }
+
+    /// Puts a block on this CPU's list if nothing speaks against it: it is of the zone and allocated with exactly this order, such
+    /// blocks have lists, and nobody has signalled. False, with nothing changed, if something does. `zone` is
+    /// called if the list is full.
+    #[inline(always)]
+    pub fn free_fast<'z, 'n: 'z>(&self, zone: impl FnOnce() -> Option<&'z Zone<'n>>, pfn: Pfn, order: Order) -> bool {
+        let index = self.index_of(pfn);
+        let Some(mut inside) = self.stacks.enter() else { return false };
+        let Some(byte) = inside.frame(index) else { return false };
+        // Relaxed: the frame's holder is the caller; anyone else who frees it is what this check finds.
+        let state = byte.load(Ordering::Relaxed);
+        if (state ^ StateByte::allocated(order, MigrateType::Unmovable).raw()) & !TYPE_BITS != 0 {
+            return false;
+        }
+        if !claim::<P>(byte, state) {
+            return false;
+        }
+        if !inside.push(List::of_state(StateByte::from_raw(state)).index(), index as u32) {
+            let Some(zone) = zone() else {
+                byte.store(state, Ordering::Relaxed);
+                return false;
+            };
+            self.make_room(zone, &mut inside, index as u32, order);
+        }
+        true
     }
 
     /// Takes back a block with exactly the order with which it was handed out.
@@ -179,22 +213,8 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// [`FreeError`] says what the frame is instead; nothing has changed.
     #[inline(always)]
     pub fn free(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let index = self.index_of(pfn);
-        if let Some(class) = class(order)
-            && let Some(mut inside) = self.stacks.enter()
-            && let Some(byte) = inside.frame(index)
-        {
-            // Relaxed: the frame's holder is the caller; anyone else who frees it is what this check finds.
-            let state = byte.load(Ordering::Relaxed);
-            let type_bits = state ^ StateByte::allocated(order, MigrateType::Unmovable).raw();
-            if type_bits & !TYPE_BITS == 0 && claim::<P>(byte, state) {
-                let list = List::at(class, type_bits >> TYPE_SHIFT);
-                if inside.push(list, index as u32) {
-                    return Ok(());
-                }
-                self.make_room(zone, &mut inside, index as u32, order);
-                return Ok(());
-            }
+        if self.free_fast(|| Some(zone), pfn, order) {
+            return Ok(());
         }
         self.free_slow(zone, pfn, order)
     }
@@ -202,7 +222,6 @@ impl<'m, P: Platform> PcpLists<'m, P> {
 
 /// The migrate type in a state byte.
 pub(crate) const TYPE_BITS: u8 = 0x30;
-pub(crate) const TYPE_SHIFT: u32 = 4;
 
 /// Turns an allocated block's state into a listed one's. False if someone else did meanwhile, which only
 /// [`Platform::HARDENED`] finds out.
@@ -216,9 +235,3 @@ pub(crate) fn claim<P: Platform>(byte: &AtomicU8, state: u8) -> bool {
     byte.store(listed, Ordering::Relaxed);
     true
 }
-
-const _: () = assert!(
-    StateByte::allocated(Order::ZERO, MigrateType::Reclaimable).raw()
-        ^ StateByte::allocated(Order::ZERO, MigrateType::Unmovable).raw()
-        == 2 << TYPE_SHIFT
-);

@@ -139,11 +139,16 @@ impl<P: Platform> PcpLists<'_, P> {
         given
     }
 
-    /// Frees where [`free`](Self::free) could not: answers signals, keeps the accounts, names a wrong free, goes to the zone.
+    /// Frees where [`free_fast`](Self::free_fast) would not: answers signals, keeps the accounts, names a wrong free, goes to
+    /// the zone.
+    ///
+    /// # Errors
+    /// [`FreeError`] says what the frame is instead; nothing has changed.
     #[cold]
-    pub(crate) fn free_slow(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub fn free_slow(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let index = self.index_of(pfn);
-        let Some(mut inside) = crate::list::class(order).and_then(|_| self.stacks.enter()) else {
+        let inside = if crate::list::has_lists(order) { self.stacks.enter() } else { None };
+        let Some(mut inside) = inside else {
             return zone.free::<P>(pfn, order);
         };
         let using = self.attend(zone, &mut inside);

@@ -37,8 +37,8 @@ use model::{Body, Store};
 #[cfg(not(loom))]
 use real::{Body, Store};
 
-/// Stacks that each CPU has.
-pub const STACKS: usize = 20;
+/// Stacks that each CPU has: one for every migrate type and order that a state byte can name. Most have no room.
+pub const STACKS: usize = 64;
 /// The signal that the owner has left for good.
 pub const SIGNAL_OFFLINE: u32 = 1 << 31;
 /// The signal that someone works in the area of an owner who has left.

@@ -1,0 +1,71 @@
+//! The shortest way to a per-CPU list: references that need no search.
+
+use core::fmt;
+
+use pageblock_buddy::Zone;
+use pageblock_frame::sync::OnceRef;
+use pageblock_frame::{Gfp, Order, Pfn, Platform, const_unless_model};
+use pageblock_pcp::PcpLists;
+
+use crate::inner::{Inner, PLACE_BITS};
+
+/// Number of values of the flags that decide the zone.
+const PLACES: usize = PLACE_BITS as usize + 1;
+
+/// Where most requests and most frees end up, set once at boot.
+///
+/// | field | legal values |
+/// |---|---|
+/// | `alloc` | for each value of the flags that decide the zone the lists of the zone that is tried first; none before boot, for flags that make no sense, and on machines of several nodes, where that depends on the CPU |
+/// | `free`, `zone` | the largest zone's lists, and it |
+pub(crate) struct FastPaths<P: Platform> {
+    alloc: [OnceRef<PcpLists<'static, P>>; PLACES],
+    free: OnceRef<PcpLists<'static, P>>,
+    zone: OnceRef<Zone<'static>>,
+}
+
+impl<P: Platform> fmt::Debug for FastPaths<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FastPaths").field("free", &self.free).finish_non_exhaustive()
+    }
+}
+
+impl<P: Platform> FastPaths<P> {
+    const_unless_model! {
+        pub(crate) const fn new() -> Self {
+            Self { alloc: [const { OnceRef::new() }; PLACES], free: OnceRef::new(), zone: OnceRef::new() }
+        }
+    }
+
+    /// Once, at boot.
+    pub(crate) fn set(&self, inner: &'static Inner<P>) {
+        if let Some(largest) = inner.spans.first()
+            && let Some(zone) = inner.zone(largest.zone)
+            && let Some(lists) = inner.lists_of(zone)
+        {
+            // The caller does this once, so that nothing was there before.
+            let _ = self.zone.set(zone);
+            let _ = self.free.set(lists);
+        }
+        let [node] = inner.nodes else { return };
+        for (bits, place) in self.alloc.iter().enumerate() {
+            let preferred = node.preferred(Gfp::from_bits_retain(bits as u32));
+            if let Some(lists) = inner.lists.get(usize::from(preferred)) {
+                let _ = place.set(lists);
+            }
+        }
+    }
+
+    /// From the list of this CPU. Watermarks do not matter to what has left the zone already.
+    #[inline(always)]
+    pub(crate) fn alloc(&self, order: Order, gfp: Gfp) -> Option<Pfn> {
+        self.alloc[(gfp.bits() & PLACE_BITS) as usize].get()?.alloc(order, gfp.migrate_type())
+    }
+
+    /// To the list of this CPU. False, with nothing changed, if there is more to it.
+    #[inline(always)]
+    pub(crate) fn free(&self, pfn: Pfn, order: Order) -> bool {
+        let Some(lists) = self.free.get() else { return false };
+        lists.free_fast(|| self.zone.get(), pfn, order)
+    }
+}

@@ -1,0 +1,94 @@
+//! What a kernel does about the per-CPU lists: emptying them, kicks, CPUs that come and go.
+
+use pageblock_frame::{CpuId, Platform};
+use pageblock_pcp::{Drain, PcpError, PcpLists, PcpViolation};
+
+use crate::PageAllocator;
+
+/// Rounds that [`PageAllocator::drain`] waits for the other CPUs.
+const SPINS: u64 = 1 << 16;
+
+impl<P: Platform> PageAllocator<P> {
+    fn lists(&self) -> impl Iterator<Item = (&'static pageblock_buddy::Zone<'static>, &'static PcpLists<'static, P>)> {
+        let inner = self.inner().ok();
+        inner.into_iter().flat_map(|inner| inner.zones.iter().zip(inner.lists))
+    }
+
+    /// Empties the per-CPU lists of all CPUs into their zones, so that what is free can be merged, isolated or taken by
+    /// place: this CPU's at once, an offline CPU's too, the others' by request and kick, with a moment's wait. Returns
+    /// how many lists are still to be emptied; their CPUs hand out nothing from them until they have.
+    ///
+    /// ```
+    /// use pageblock::{Config, Gfp, PageAllocator, Region};
+    /// use pageblock_testkit::host::Quiet;
+    /// let frames = PageAllocator::<Quiet>::new();
+    /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+    /// frames.init_with_storage([Region::from((0, 128 << 20, true))], &Config::new(), storage)?;
+    /// drop(frames.alloc(Gfp::KERNEL)?);
+    /// assert!(frames.stats().listed > 0); // the list was filled, and keeps the frame
+    /// assert_eq!(frames.drain(), 0);
+    /// assert_eq!(frames.stats().listed, 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn drain(&self) -> u32 {
+        let asked: u32 = self.lists().map(|(zone, lists)| lists.drain_all(zone)).sum();
+        if asked == 0 {
+            return 0;
+        }
+        self.lists().filter(|(_, lists)| lists.wait(SPINS).is_err()).count() as u32
+    }
+
+    /// Empties the lists of one CPU; [`Drain::Requested`] if it has been asked to and kicked.
+    ///
+    /// # Errors
+    /// [`PcpError::NoSuchCpu`].
+    pub fn drain_cpu(&self, cpu: CpuId) -> Result<Drain, PcpError> {
+        let mut result = Ok(Drain::Done);
+        for (zone, lists) in self.lists().filter(|(_, lists)| lists.cpus() > 0) {
+            if lists.drain_cpu(zone, cpu)? == Drain::Requested {
+                result = Ok(Drain::Requested);
+            }
+        }
+        result
+    }
+
+    /// What a CPU calls when it has been kicked ([`Platform::kick`]): it answers the requests of others. Safe in interrupt
+    /// handlers.
+    pub fn handle_kick(&self) {
+        self.lists().for_each(|(zone, lists)| lists.handle_kick(zone));
+    }
+
+    /// This CPU goes offline: from now on it allocates and frees past its lists, which [`take_over`](Self::take_over) or any
+    /// [`drain`](Self::drain) empties.
+    ///
+    /// # Errors
+    /// [`PcpError::Busy`] if it is offline already, or this is an interrupt on top of an allocation.
+    pub fn go_offline(&self) -> Result<(), PcpError> {
+        self.lists().filter(|(_, lists)| lists.cpus() > 0).try_for_each(|(_, lists)| lists.go_offline())
+    }
+
+    /// Empties the lists of a CPU that is offline.
+    ///
+    /// # Errors
+    /// [`PcpError::Online`] if it is not, [`PcpError::NoSuchCpu`].
+    pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
+        let mut lists = self.lists().filter(|(_, lists)| lists.cpus() > 0);
+        lists.try_for_each(|(zone, lists)| lists.take_over(zone, cpu))
+    }
+
+    /// This CPU is back, and uses its lists again.
+    ///
+    /// # Errors
+    /// [`PcpError::Online`] if it was not offline.
+    pub fn come_online(&self) -> Result<(), PcpError> {
+        self.lists().filter(|(_, lists)| lists.cpus() > 0).try_for_each(|(_, lists)| lists.come_online())
+    }
+
+    /// Compares the per-CPU lists with the state bytes, while nobody else uses the allocator; for tests.
+    ///
+    /// # Errors
+    /// The first [`PcpViolation`].
+    pub fn check_lists(&self) -> Result<(), PcpViolation> {
+        self.lists().try_for_each(|(zone, lists)| lists.check(zone))
+    }
+}
