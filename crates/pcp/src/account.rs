@@ -30,7 +30,7 @@ impl<P: Platform> PcpLists<'_, P> {
             return self.config.refill.blocks(sizes.batch, order);
         }
         if zone.free_frames() > zone.watermarks().high {
-            tune.high = tune.high.saturating_add(sizes.batch).clamp(sizes.high, sizes.high_max);
+            tune.high = tune.high.saturating_add(sizes.batch).max(sizes.high).min(sizes.high_max);
         }
         let most = tune.high.saturating_sub(tune.count + sizes.batch).max(sizes.batch);
         let frames = sizes.batch << tune.refills;
@@ -95,7 +95,7 @@ impl<P: Platform> PcpLists<'_, P> {
             }
             Tuning::SelfTuned => {
                 if tune.count >= tune.high && zone.free_frames() > zone.watermarks().high {
-                    tune.high = (tune.freed + sizes.batch).max(tune.high).clamp(sizes.high, sizes.high_max);
+                    tune.high = (tune.freed + sizes.batch).max(tune.high).max(sizes.high).min(sizes.high_max);
                 }
                 tune.high
             }
@@ -117,9 +117,9 @@ impl<P: Platform> PcpLists<'_, P> {
                 if frames < high - sizes.batch && tune.factor < MOST_DOUBLINGS {
                     tune.factor += 1;
                 }
-                frames.clamp(sizes.batch, most)
+                frames.max(sizes.batch).min(most)
             }
-            Tuning::SelfTuned => tune.freed.clamp(sizes.batch, most),
+            Tuning::SelfTuned => tune.freed.max(sizes.batch).min(most),
         }
     }
 

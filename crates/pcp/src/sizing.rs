@@ -13,7 +13,7 @@
 pub const fn batch(managed: u64, cap: u64) -> u32 {
     let part = if managed / 1024 < cap { managed / 1024 } else { cap };
     let quarter = if part / 4 == 0 { 1 } else { part / 4 };
-    let rounded = 1u64 << (quarter + quarter / 2).ilog2();
+    let rounded = 1u64 << (63 - (quarter + quarter / 2).leading_zeros());
     if rounded - 1 == 0 { 1 } else { (rounded - 1) as u32 }
 }
 

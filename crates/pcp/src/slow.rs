@@ -113,7 +113,7 @@ impl<P: Platform> PcpLists<'_, P> {
             let limit = view.limit(list.index());
             let excess = len.saturating_sub(limit);
             // Half at least stays, unless the limit has come down.
-            let some = limit.div_ceil(2).max(excess).clamp(1, self.config.call_limit);
+            let some = limit.div_ceil(2).max(excess).min(self.config.call_limit).max(1);
             self.give_back(zone, view, list, some);
             let tune = &mut view.value().lists[list.index()];
             tune.overflowed = true;

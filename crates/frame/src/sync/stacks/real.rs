@@ -250,17 +250,16 @@ impl<T> View<'_, T> {
     pub fn take_oldest(&mut self, stack: usize, most: u32, take: impl FnOnce(&[u32])) -> u32 {
         let head = self.head(stack);
         let (top, first) = (head.top.load(Ordering::Relaxed), head.first);
-        // SAFETY: as in `fill`, for the slots `first..top`.
-        let slots = unsafe { core::slice::from_raw_parts_mut(self.slot(first).as_ptr(), (top - first) as usize) };
-        let taken = (most as usize).min(slots.len());
-        if let Some(oldest) = slots.get(..taken) {
-            take(oldest);
+        let held = top - first;
+        let taken = most.min(held);
+        // SAFETY: as in `fill`, for the slots `first..first + taken`, which lie below `top`.
+        take(unsafe { core::slice::from_raw_parts(self.slot(first).as_ptr(), taken as usize) });
+        if taken < held {
+            // SAFETY: the slots from `first + taken` up to `top` move down to `first`, all of them the stack's.
+            unsafe { self.slot(first + taken).copy_to(self.slot(first), (held - taken) as usize) };
         }
-        if taken < slots.len() {
-            slots.copy_within(taken.., 0);
-        }
-        self.head(stack).top.store(top - taken as u32, Ordering::Relaxed);
-        taken as u32
+        self.head(stack).top.store(top - taken, Ordering::Relaxed);
+        taken
     }
 
     /// The frames on a stack, the one that was pushed last at the end.
