@@ -16,7 +16,7 @@ unsafe impl Platform for Host {
 }
 
 fn with_stacks(test: impl FnOnce(&CpuStacks<'_, u32, Host>)) {
-    let states: Vec<AtomicU8> = (0..100).map(|_| AtomicU8::new(0)).collect();
+    let states: Vec<AtomicU8> = (0..300).map(|_| AtomicU8::new(0)).collect();
     let capacities = core::array::from_fn(|stack| stack as u32 % 4);
     let mut raw = std::vec![MaybeUninit::uninit(); CpuStacks::<u32, Host>::bytes(2, &capacities)];
     let table = StateTable::new(&states);
@@ -35,7 +35,7 @@ fn stacks_do_not_touch_each_other() {
             for i in 0..capacity {
                 assert!(inside.push(stack, stack as u32 * 4 + i));
             }
-            assert!(!inside.push(stack, 99), "stack {stack} is full");
+            assert!(!inside.push(stack, 299), "stack {stack} is full");
         }
         for stack in 0..STACKS {
             let expected: Vec<u32> = (0..stack as u32 % 4).map(|i| stack as u32 * 4 + i).collect();
@@ -78,14 +78,14 @@ fn a_signal_is_noticed_and_answered() {
         assert_eq!(stacks.signal(CpuId::new(2), 1), None);
         let inside = stacks.enter().unwrap();
         assert!(inside.pop(1).is_none() && inside.frame(0).is_none());
-        assert!(inside.frame_always(99).is_some() && inside.frame_always(100).is_none());
+        assert!(inside.frame_always(299).is_some() && inside.frame_always(300).is_none());
         stacks.signal(cpu, 2);
         assert_eq!(inside.answer(1), 3);
         assert!(inside.frame(0).is_none(), "one signal is left");
         assert_eq!(inside.answer(2), 2);
         assert_eq!(stacks.signals(cpu), Some(0));
         assert_eq!(inside.pop(1).map(|found| found.0), Some(42));
-        assert!(inside.frame(99).is_some() && inside.frame(100).is_none());
+        assert!(inside.frame(299).is_some() && inside.frame(300).is_none());
     });
 }
 
