@@ -26,6 +26,22 @@ use crate::PageAllocator;
 /// assert_eq!(unsafe { frames.free(pfn, order) }, Ok(()));
 /// assert_eq!(frames.stats().free, frames.stats().managed);
 /// ```
+///
+/// A handle is the only one to its frames, and is not thrown away by mistake:
+///
+/// ```compile_fail,E0277
+/// fn copies<T: Clone>() {}
+/// copies::<pageblock::Frames<'static, pageblock_testkit::host::Quiet>>();
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # use pageblock::{Frames, PageAllocator};
+/// # use pageblock_testkit::host::Quiet;
+/// fn careless(frames: Frames<'static, Quiet>) {
+///     (|| frames)();
+/// }
+/// ```
 #[must_use = "frames are freed when the handle is dropped"]
 pub struct Frames<'a, P: Platform> {
     owner: &'a PageAllocator<P>,
