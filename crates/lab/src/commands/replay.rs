@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::replay::{Outcome, replay};
 use crate::report;
 use crate::state::Recording;
-use crate::trace::{Strictness, TraceReader};
+use crate::trace::Strictness;
 
 /// Name of the recording in the repository, below its root.
 const BUNDLED: &str = "traces/file-churn-head";
@@ -74,11 +74,10 @@ fn root() -> anyhow::Result<PathBuf> {
 
 /// Reads the state and the trace, and replays it.
 pub(crate) fn outcome(trace: &Path, state: Option<&Path>, strictness: Strictness) -> anyhow::Result<Outcome> {
-    let mut reader = TraceReader::open(trace, strictness)?;
     let beside = trace.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let recording = Recording::load(state.unwrap_or(beside))?;
     let bar = progress_bar();
-    let mut outcome = replay(&mut reader, &recording, &mut |bytes, size| {
+    let mut outcome = replay((trace, strictness), &recording, &mut |bytes, size| {
         bar.set_length(size);
         bar.set_position(bytes);
     })?;

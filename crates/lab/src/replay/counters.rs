@@ -77,9 +77,12 @@ pub(crate) struct OrderCounts {
 /// Where the map and the events do not agree; counts of frames unless said otherwise.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Disagreements {
-    /// Allocated, though held since before without a type flag: on a per-CPU list then. Ours is freed first.
+    /// Held by the map without a type flag, and allocated before anything else happens to them: on a per-CPU list at the
+    /// start. Freed in our machine before the first event.
     pub(crate) listed_at_start: u64,
-    /// Allocated, though someone held them by the map or the events: the free was not seen. Ours is freed first.
+    /// The same with a type flag: freed after the map was taken and before the recording began.
+    pub(crate) freed_before_trace: u64,
+    /// Allocated, though someone held them by the map and the events: the free was not seen. Ours is freed first.
     pub(crate) allocated_while_held: u64,
     /// Freed, though free by the map and the events: the allocation was not seen (bulk allocation, compaction).
     pub(crate) freed_while_free: u64,
@@ -89,16 +92,19 @@ pub(crate) struct Disagreements {
     pub(crate) frees_in_pieces: u64,
 }
 
-/// What compaction did. It takes free frames without an allocation event, so where a page went is not known until someone
-/// frees a frame that seems free.
+/// What compaction did. Linux's takes free frames without an allocation event, so where a page went is not known until
+/// someone frees a frame that seems free. Ours moves the same pages, to places of its own choice, and makes room besides
+/// where a request would otherwise be refused.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moves {
-    /// Frames of pages that compaction moved: ours move too, to a frame of our choice.
+    /// Frames of pages that Linux moved, and ours with it.
     pub(crate) moved: u64,
-    /// Moves for which our machine had no frame.
-    pub(crate) refused: u64,
     /// Frames freed later, though free by map and events, that were taken for a moved page.
     pub(crate) freed_after: u64,
-    /// Frames that compaction took and gave back unused.
+    /// Frames that Linux's compaction took and gave back unused.
     pub(crate) given_back: u64,
+    /// Pageblocks that we emptied for a request.
+    pub(crate) emptied_by_us: u64,
+    /// Frames that we moved for that.
+    pub(crate) moved_by_us: u64,
 }

@@ -1,53 +1,41 @@
 //! The loop: read a batch, plan it, execute it between two readings of the clock, look at both machines.
 
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use pageblock_frame::trace::{Event as OurEvent, Fallback};
-use pageblock_frame::{Gfp, MigrateType, Order, Pfn, PfnRange};
+use pageblock_frame::{MigrateType, Order};
 use pageblock_testkit::host::record;
 
 use super::counters::Moves;
+use super::early;
 use super::figures;
 use super::layout::{ZoneLayout, zones};
 use super::machine::{Machine, Storage};
+use super::ours::Ours;
 use super::outcome::{HeatMap, Live, OrderRow, Outcome, Sample, Side};
-use super::plan::{Block, NONE, Op, Planner};
+use super::plan::{Op, Planner};
 use super::start::Start;
 use super::undo::{Held, Initial, accounted, live};
 use crate::InputError;
 use crate::state::Recording;
-use crate::trace::TraceReader;
+use crate::trace::{Strictness, TraceReader};
 
 /// Records in a batch.
-const BATCH: usize = 8192;
+pub(crate) const BATCH: usize = 8192;
 /// Most samples that are kept.
 const SAMPLES: usize = 512;
 
 /// Is told the bytes read and the bytes of the file after each batch.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// What the execution of operations found.
-#[derive(Debug, Default)]
-struct Tally {
-    time: Duration,
-    operations: u64,
-    refused: [u64; Order::COUNT],
-    refused_for_memory: u64,
-    moves_refused: u64,
-    rejected: u64,
-    first_rejection: Option<String>,
-    fallbacks: u64,
-    fallbacks_below: u64,
-    most_frames: u64,
-}
-
 /// Everything during one replay.
 struct Run<'m> {
     layout: Vec<ZoneLayout>,
     planner: Planner,
-    machine: Machine<'m>,
+    ours: Ours<'m>,
     held: Held,
-    tally: Tally,
+    fallbacks: (u64, u64),
+    most_frames: u64,
     samples: Vec<Sample>,
     /// Batches between two samples.
     stride: usize,
@@ -58,10 +46,11 @@ struct Run<'m> {
 /// # Errors
 /// The first fault of the trace, if the reader is strict; a state that contradicts itself.
 pub(crate) fn replay(
-    reader: &mut TraceReader,
+    (trace, strictness): (&Path, Strictness),
     recording: &Recording,
     progress: Progress<'_>,
 ) -> Result<Outcome, InputError> {
+    let reader = &mut TraceReader::open(trace, strictness)?;
     let layout = zones(&recording.before)?;
     let mut storage = Storage::new(&layout);
     let metadata = storage.bytes();
@@ -69,6 +58,7 @@ pub(crate) fn replay(
     let mut machine = Machine::new(&layout, &mut storage)?;
     start.build(&layout, &mut machine)?;
     let (origin, unmatched) = (start.origin, start.unmatched);
+    let early = early::frames((trace, strictness), &start.linux, progress)?;
     let planner = Planner::new(start.linux, &layout, origin);
     let initial = Initial::new(&planner, &machine);
     let mut first = figures::ours(&machine, &layout);
@@ -76,10 +66,13 @@ pub(crate) fn replay(
     let mut maps = vec![figures::our_map(&machine, "Start")];
     machine.calls = 0;
     let held = Held::new(&planner);
-    let mut run = Run { layout, planner, machine, held, tally: Tally::default(), samples: Vec::new(), stride: 1 };
+    let ours = Ours::new(machine, planner.linux.frames());
+    let (fallbacks, most_frames) = ((0, 0), 0);
+    let mut run = Run { layout, planner, ours, held, fallbacks, most_frames, samples: Vec::new(), stride: 1 };
+    run.planner.free_early(&early);
     run.events(reader, progress)?;
     maps.push(figures::linux_map(&run.planner.linux, &run.layout, "Linux at the end"));
-    maps.push(figures::our_map(&run.machine, "Ours at the end"));
+    maps.push(figures::our_map(&run.ours.machine, "Ours at the end"));
 
     let mut outcome = run.outcome(recording, reader, metadata);
     outcome.start_recorded = figures::linux_recorded(&recording.before, &run.layout);
@@ -101,7 +94,6 @@ impl Run<'_> {
                 let Some(record) = reader.next_record()? else { break };
                 self.planner.record(&record);
             }
-            self.planner.end_batch();
             self.execute();
             let (bytes, size) = reader.progress();
             progress(bytes, size);
@@ -125,20 +117,11 @@ impl Run<'_> {
                 }
             }
         }
-        let (machine, tally) = (&mut self.machine, &mut self.tally);
-        let (ops, blocks) = (&self.planner.ops, &mut self.planner.blocks);
-        tally.operations += ops.len() as u64;
-        let ((), events) = record(|| {
-            let started = Instant::now();
-            for op in ops {
-                step(machine, *op, blocks, tally);
-            }
-            tally.time += started.elapsed();
-        });
+        let ((), events) = record(|| self.ours.execute(&self.planner.ops, &mut self.planner.blocks));
         for event in events {
             if let OurEvent::Fallback(fallback) = event {
-                tally.fallbacks += 1;
-                tally.fallbacks_below += u64::from(Fallback::is_fragmenting(&fallback));
+                self.fallbacks.0 += 1;
+                self.fallbacks.1 += u64::from(Fallback::is_fragmenting(&fallback));
             }
         }
         self.planner.executed();
@@ -147,11 +130,11 @@ impl Run<'_> {
     fn sample(&mut self) {
         let (first, last) = self.planner.period.unwrap_or_default();
         let held: u64 = self.planner.live().map(|block| u64::from(block.left)).sum();
-        self.tally.most_frames = self.tally.most_frames.max(held);
+        self.most_frames = self.most_frames.max(held);
         self.samples.push(Sample {
             micros: last - first,
-            free_pageblocks: [self.planner.linux.free_pageblocks(), self.machine.free_pageblocks()],
-            fallbacks: [self.planner.fallbacks.0, self.tally.fallbacks],
+            free_pageblocks: [self.planner.linux.free_pageblocks(), self.ours.machine.free_pageblocks()],
+            fallbacks: [self.planner.fallbacks.0, self.fallbacks.0],
         });
         if self.samples.len() > SAMPLES {
             let mut keep = false;
@@ -164,9 +147,9 @@ impl Run<'_> {
     }
 
     fn outcome(&self, recording: &Recording, reader: &TraceReader, metadata: u64) -> Outcome {
-        let (planner, tally, layout) = (&self.planner, &self.tally, &self.layout);
-        let mut ours = figures::ours(&self.machine, layout);
-        (ours.fallbacks, ours.fallbacks_below_pageblock) = (tally.fallbacks, tally.fallbacks_below);
+        let (planner, tally, layout) = (&self.planner, &self.ours.tally, &self.layout);
+        let mut ours = figures::ours(&self.ours.machine, layout);
+        (ours.fallbacks, ours.fallbacks_below_pageblock) = self.fallbacks;
         let mut by_events = figures::linux_by_events(&planner.linux, layout);
         (by_events.fallbacks, by_events.fallbacks_below_pageblock) = planner.fallbacks;
         let mut notes = Vec::new();
@@ -185,7 +168,7 @@ impl Run<'_> {
             conservation_faults: Vec::new(),
             metadata_bytes_per_frame: metadata as f64 / present as f64,
             ns_per_operation: tally.time.as_nanos() as f64 / operations,
-            calls_per_operation: self.machine.calls as f64 / operations,
+            calls_per_operation: self.ours.machine.calls as f64 / operations,
             operations: tally.operations,
             operations_per_second: tally.operations as f64 / seconds.max(1e-9),
             events_per_second: planner.events.total as f64 / seconds.max(1e-9),
@@ -199,7 +182,7 @@ impl Run<'_> {
             by_order: self.by_order(),
             live: Live::default(),
             disagreements: planner.disagreements.clone(),
-            moves: Moves { refused: tally.moves_refused, ..planner.moves.clone() },
+            moves: Moves { emptied_by_us: tally.emptied, moved_by_us: tally.moved, ..planner.moves.clone() },
             rejected_frees: tally.rejected,
             start_from: super::plan::Origin::Recorded,
             unmatched: Vec::new(),
@@ -207,8 +190,8 @@ impl Run<'_> {
             skipped: reader.skipped().clone(),
             samples: self.samples.clone(),
             maps: Vec::<HeatMap>::new(),
-            buddyinfo: self.machine.zones().iter().map(|zone| zone.buddyinfo().to_string()).collect(),
-            pagetypeinfo: figures::pagetypeinfo(&self.machine),
+            buddyinfo: self.ours.machine.zones().iter().map(|zone| zone.buddyinfo().to_string()).collect(),
+            pagetypeinfo: figures::pagetypeinfo(&self.ours.machine),
         }
     }
 
@@ -223,7 +206,7 @@ impl Run<'_> {
                 reclaimable: counts.alloc[at][MigrateType::Reclaimable.index()],
                 failed: counts.failed[at],
                 freed: counts.free[at],
-                refused: self.tally.refused[at],
+                refused: self.ours.tally.refused[at],
             }
         };
         let used = |order: &Order| {
@@ -235,51 +218,11 @@ impl Run<'_> {
 
     /// Accounts for every frame and undoes everything.
     fn prove(&mut self, initial: &Initial, outcome: &mut Outcome) {
-        outcome.live = live(&self.planner, &self.held, self.tally.most_frames);
+        outcome.live = live(&self.planner, &self.held, self.most_frames);
         let faults = &mut outcome.conservation_faults;
-        faults.extend(accounted(&self.planner, &self.machine, &self.held).err());
-        faults.extend(initial.restore(&self.planner, &mut self.machine, &self.held).err());
-        outcome.conserved = faults.is_empty() && self.tally.rejected == 0;
-    }
-}
-
-/// One operation. A refused request leaves its block without frames, and the frees of that block do nothing.
-#[inline]
-fn step(machine: &mut Machine<'_>, op: Op, blocks: &mut [Block], tally: &mut Tally) {
-    let freed = match op {
-        Op::Alloc { block, order, gfp, node } => {
-            match machine.alloc(order, gfp, node) {
-                Some(pfn) => blocks[block as usize].ours = pfn.as_u64() as u32,
-                None => {
-                    blocks[block as usize].ours = NONE;
-                    tally.refused[order.index()] += 1;
-                    tally.refused_for_memory += u64::from(!machine.has_frames(order, gfp));
-                }
-            }
-            Ok(())
-        }
-        Op::Move { block, order, node } => {
-            let place = machine.alloc(order, Gfp::HIGHUSER_MOVABLE, node);
-            blocks[block as usize].ours = place.map_or(NONE, |pfn| pfn.as_u64() as u32);
-            tally.moves_refused += u64::from(place.is_none());
-            Ok(())
-        }
-        Op::Free { block, order } => match blocks[block as usize].ours {
-            NONE => Ok(()),
-            ours => machine.free(Pfn::new(u64::from(ours)), order),
-        },
-        Op::FreePart { block, offset, frames } => match blocks[block as usize].ours {
-            NONE => Ok(()),
-            ours => machine.free_range(PfnRange::from_len(Pfn::new(u64::from(ours + offset)), u64::from(frames))),
-        },
-        Op::FreeStart { pfn, frames: 1 } => machine.free(Pfn::new(u64::from(pfn)), Order::ZERO),
-        Op::FreeStart { pfn, frames } => {
-            machine.free_range(PfnRange::from_len(Pfn::new(u64::from(pfn)), u64::from(frames)))
-        }
-    };
-    if let Err(error) = freed {
-        tally.rejected += 1;
-        tally.first_rejection.get_or_insert_with(|| format!("{op:?}: {error}"));
+        faults.extend(accounted(&self.planner, &self.ours.machine, &self.held).err());
+        faults.extend(initial.restore(&self.planner, &mut self.ours, &self.held).err());
+        outcome.conserved = faults.is_empty() && self.ours.tally.rejected == 0;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use pageblock_buddy::{FreeError, Unreserve, Zone, ZoneStorage};
-use pageblock_frame::{AllocFlags, Carver, Gfp, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
+use pageblock_frame::{AllocFlags, Carver, Gfp, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
 use pageblock_testkit::host::Host;
 
 use super::layout::ZoneLayout;
@@ -92,9 +92,8 @@ impl<'m> Machine<'m> {
         self.zones.iter().map(whole).sum()
     }
 
-    /// Serves a request as Linux's allocator would, reclaim and compaction excepted: they are in the trace as frees.
-    /// First above the low watermark and without mixing types, then mixing, then as the slow path, and at last without
-    /// regard for watermarks: Linux did serve the request.
+    /// Serves a request as Linux's allocator would, reclaim and compaction excepted: first above the low watermark and without
+    /// mixing types, then mixing, then above the min watermark as the slow path.
     #[inline]
     pub(crate) fn alloc(&mut self, order: Order, gfp: Gfp, node: NodeId) -> Option<Pfn> {
         let limit = gfp.zone_limit().unwrap_or_default();
@@ -102,14 +101,17 @@ impl<'m> Machine<'m> {
         let avoids = limit >= ZoneKind::Normal && self.avoids.get(node.index()).is_some_and(|&avoids| avoids);
         let place = (node, limit);
         let pure = if avoids { self.walk(order, gfp, place, fast | AllocFlags::NOFRAGMENT) } else { None };
-        pure.or_else(|| self.walk(order, gfp, place, fast)).or_else(|| self.slow(order, gfp, place))
+        let found = pure.or_else(|| self.walk(order, gfp, place, fast));
+        found.or_else(|| self.walk(order, gfp, place, gfp.slow_alloc_flags(order)))
     }
 
+    /// Serves a request without regard for watermarks and reserves: Linux did serve it, after reclaim that the trace shows
+    /// as frees at other times.
     #[cold]
-    fn slow(&mut self, order: Order, gfp: Gfp, place: (NodeId, ZoneKind)) -> Option<Pfn> {
-        let slow = gfp.slow_alloc_flags(order);
-        let anyhow = slow | AllocFlags::NO_WATERMARKS;
-        if let Some(pfn) = self.walk(order, gfp, place, slow).or_else(|| self.walk(order, gfp, place, anyhow)) {
+    pub(crate) fn alloc_anyhow(&mut self, order: Order, gfp: Gfp, node: NodeId) -> Option<Pfn> {
+        let place = (node, gfp.zone_limit().unwrap_or_default());
+        let anyhow = gfp.slow_alloc_flags(order) | AllocFlags::NO_WATERMARKS;
+        if let Some(pfn) = self.walk(order, gfp, place, anyhow) {
             return Some(pfn);
         }
         let mut gave = false;
@@ -118,6 +120,12 @@ impl<'m> Machine<'m> {
             self.calls += 1;
         }
         if gave { self.walk(order, gfp, place, anyhow) } else { None }
+    }
+
+    /// A new place for a movable block, in the same zone and without mixing types.
+    pub(crate) fn place_near(&mut self, pfn: Pfn, order: Order) -> Option<Pfn> {
+        self.calls += 1;
+        self.zone_of(pfn)?.alloc::<Cpu>(order, MigrateType::Movable, AllocFlags::NOFRAGMENT)
     }
 
     #[inline]

@@ -7,15 +7,18 @@
 //! ```
 //! [`linux::Linux`] follows every frame of the recorded machine by the events alone. [`plan::Planner`] translates records
 //! into operations: which block of ours stands for which of Linux's is known before any of them is executed, so that a batch of
-//! operations runs with nothing but allocator calls between two readings of the clock. [`machine::Machine`] is our zones.
+//! operations runs with nothing but allocator calls between two readings of the clock. [`machine::Machine`] is our zones,
+//! [`ours::Ours`] what they hold.
 //! [`engine::replay`] drives all three and, at the end, undoes everything to prove that no frame was lost.
 
 mod counters;
+mod early;
 mod engine;
 mod figures;
 mod layout;
 mod linux;
 mod machine;
+mod ours;
 mod outcome;
 mod plan;
 mod start;

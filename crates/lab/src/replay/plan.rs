@@ -18,8 +18,10 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) enum Op {
     /// Serve a request.
     Alloc { block: u32, order: Order, gfp: Gfp, node: NodeId },
-    /// Find a new place for a page that compaction moves.
-    Move { block: u32, order: Order, node: NodeId },
+    /// Move a block as Linux's compaction does, if there is a place for it.
+    Move { block: u32, order: Order },
+    /// Move a page that was held before the trace, by its first frame then.
+    MoveStart { pfn: u32, frames: u32 },
     /// Free a whole block.
     Free { block: u32, order: Order },
     /// Free some frames of a block.
@@ -74,8 +76,8 @@ pub(crate) struct Planner {
     pub(crate) moves: Moves,
     origin: Origin,
     compactors: Vec<Compactor>,
-    /// Blocks whose place in Linux is not known, by order, the one that moved first in front.
-    moved: [VecDeque<u32>; Order::COUNT],
+    /// Pages whose place in Linux is not known, by order, the one that moved first in front.
+    moved: [VecDeque<Moved>; Order::COUNT],
     nodes: Vec<(PfnRange, NodeId)>,
     unused: Vec<u32>,
     /// Numbers that may be used again once the batch has been executed.
@@ -120,10 +122,16 @@ impl Planner {
         }
     }
 
-    /// Ends a batch: frees of pages that are on the move come after the search for their new places.
-    pub(crate) fn end_batch(&mut self) {
-        for compactor in &mut self.compactors {
-            self.ops.append(&mut compactor.leaving);
+    /// Frees frames that were held by the map but free when the recording began, as the trace shows.
+    pub(crate) fn free_early(&mut self, frames: &[u64]) {
+        for &frame in frames.iter().filter(|_| self.origin == Origin::Recorded) {
+            if self.linux.was_plain(frame) {
+                self.disagreements.listed_at_start += 1;
+            } else {
+                self.disagreements.freed_before_trace += 1;
+            }
+            self.linux.set(frame, FREE, 0);
+            self.ops.push(Op::FreeStart { pfn: frame as u32, frames: 1 });
         }
     }
 
@@ -178,11 +186,7 @@ impl Planner {
         match self.linux.owner(frame) {
             FREE | ABSENT => {}
             START => {
-                if self.linux.was_plain(frame) {
-                    self.disagreements.listed_at_start += 1;
-                } else {
-                    self.disagreements.allocated_while_held += 1;
-                }
+                self.disagreements.allocated_while_held += 1;
                 if self.origin == Origin::Recorded {
                     self.ops.push(Op::FreeStart { pfn: frame as u32, frames: 1 });
                 }
@@ -203,20 +207,15 @@ impl Planner {
         if self.linux.owner(at) == FREE && (at..end).all(|frame| self.linux.owner(frame) == FREE) {
             return self.free_unknown(order, compactor);
         }
-        let leaving = compactor.filter(|&index| self.compactors[index].is_moving(pfn));
-        if leaving.is_some() {
-            self.move_page(pfn, order);
+        let moving = compactor.is_some_and(|index| self.compactors[index].is_moving(pfn));
+        if moving && self.move_page(at, order) {
+            return;
         }
         let mut parts = 0;
         while at < end {
             let owner = self.linux.owner(at);
             let run = (at + 1..end).find(|&frame| self.linux.owner(frame) != owner).unwrap_or(end) - at;
-            if let Some(op) = self.free_run(at, run, owner) {
-                match leaving {
-                    Some(index) => self.compactors[index].leaving.push(op),
-                    None => self.ops.push(op),
-                }
-            }
+            self.free_run(at, run, owner);
             at += run;
             parts += 1;
         }
@@ -228,37 +227,59 @@ impl Planner {
     fn free_unknown(&mut self, order: Order, compactor: Option<usize>) {
         if compactor.is_some() {
             self.moves.given_back += order.frames();
-        } else if let Some(block) = self.moved[order.index()].pop_front() {
-            self.moves.freed_after += order.frames();
-            self.blocks[block as usize].left = 0;
-            self.ops.push(Op::Free { block, order });
-            self.retired.push(block);
-        } else {
+            return;
+        }
+        let Some(page) = self.moved[order.index()].pop_front() else {
             self.disagreements.freed_while_free += order.frames();
+            return;
+        };
+        self.moves.freed_after += order.frames();
+        match page {
+            Moved::Start(pfn) => self.ops.push(Op::FreeStart { pfn, frames: order.frames() as u32 }),
+            Moved::Block(block) => {
+                self.blocks[block as usize].left = 0;
+                self.ops.push(Op::Free { block, order });
+                self.retired.push(block);
+            }
         }
     }
 
-    /// Compaction frees the old place of a page: our machine finds it a new one.
-    fn move_page(&mut self, pfn: Pfn, order: Order) {
-        let block = self.new_block(Block { linux: NONE, ours: NONE, left: order.frames() as u32, order });
-        self.moved[order.index()].push_back(block);
+    /// Compaction frees the old place of a page: its contents are elsewhere, so ours stays held, at another place too. False
+    /// if the frames are not those of one page.
+    fn move_page(&mut self, first: u64, order: Order) -> bool {
+        let owner = self.linux.owner(first);
+        let frames = first..first + order.frames();
+        if owner < START || frames.clone().any(|frame| self.linux.owner(frame) != owner) {
+            return false;
+        }
+        let page = if owner == START {
+            self.ops.push(Op::MoveStart { pfn: first as u32, frames: order.frames() as u32 });
+            Moved::Start(first as u32)
+        } else {
+            let block = &mut self.blocks[(owner - FIRST) as usize];
+            if block.order != order {
+                return false;
+            }
+            block.linux = NONE;
+            self.ops.push(Op::Move { block: owner - FIRST, order });
+            Moved::Block(owner - FIRST)
+        };
+        for frame in frames {
+            self.linux.set(frame, FREE, 0);
+        }
+        self.moved[order.index()].push_back(page);
         self.moves.moved += order.frames();
-        let node = self.node_of(pfn);
-        self.ops.push(Op::Move { block, order, node });
+        true
     }
 
     fn compaction(&mut self, event: Compaction, pid: u32) {
         let index = self.compactors.iter().position(|compactor| compactor.pid == pid);
         match (event, index) {
-            (Compaction::Begin, None) => self.compactors.push(Compactor { pid, range: None, leaving: Vec::new() }),
+            (Compaction::Begin, None) => self.compactors.push(Compactor { pid, range: None }),
             (Compaction::IsolateMigrate { range, .. }, Some(index)) => self.compactors[index].range = range,
-            (Compaction::Migrate { .. }, Some(index)) => {
-                self.compactors[index].range = None;
-                self.ops.append(&mut self.compactors[index].leaving);
-            }
+            (Compaction::Migrate { .. }, Some(index)) => self.compactors[index].range = None,
             (Compaction::End, Some(index)) => {
-                let mut compactor = self.compactors.swap_remove(index);
-                self.ops.append(&mut compactor.leaving);
+                self.compactors.swap_remove(index);
             }
             _ => {}
         }
@@ -266,15 +287,15 @@ impl Planner {
 
     /// Frees neighbouring frames that have one owner.
     #[inline]
-    fn free_run(&mut self, first: u64, frames: u64, owner: Owner) -> Option<Op> {
+    fn free_run(&mut self, first: u64, frames: u64, owner: Owner) {
         let op = match owner {
             FREE => {
                 self.disagreements.freed_while_free += frames;
-                return None;
+                return;
             }
             ABSENT => {
                 self.disagreements.outside += frames;
-                return None;
+                return;
             }
             START => Op::FreeStart { pfn: first as u32, frames: frames as u32 },
             _ => self.give_back(owner - FIRST, first, frames),
@@ -282,7 +303,7 @@ impl Planner {
         for frame in first..first + frames {
             self.linux.set(frame, FREE, 0);
         }
-        Some(op)
+        self.ops.push(op);
     }
 
     /// Plans the free of frames of a block of the trace.
@@ -323,14 +344,21 @@ impl Planner {
     }
 }
 
+/// A page that compaction moved to a frame that the trace does not name.
+#[derive(Clone, Copy, Debug)]
+enum Moved {
+    /// Held since before the trace, with its first frame in our machine.
+    Start(u32),
+    /// A block of the trace, whole.
+    Block(u32),
+}
+
 /// A task that is compacting a zone.
 #[derive(Debug)]
 struct Compactor {
     pid: u32,
     /// Where the pages lie that it took aside and is moving.
     range: Option<PfnRange>,
-    /// Frees of their old places.
-    leaving: Vec<Op>,
 }
 
 impl Compactor {

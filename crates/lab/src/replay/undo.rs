@@ -4,6 +4,7 @@ use pageblock_frame::{Order, Pfn, PfnRange};
 
 use super::linux::{FIRST, START};
 use super::machine::{Cpu, Machine};
+use super::ours::Ours;
 use super::outcome::Live;
 use super::plan::{NONE, Planner};
 
@@ -78,9 +79,12 @@ impl Initial {
     }
 
     /// Frees what the trace allocated, takes back at their place the frames that it freed, and compares.
-    pub(crate) fn restore(&self, planner: &Planner, machine: &mut Machine<'_>, held: &Held) -> Result<(), String> {
-        free_trace(planner, machine)?;
-        for pfn in self.held.frames().filter(|&pfn| !held.contains(pfn)).map(Pfn::new) {
+    pub(crate) fn restore(&self, planner: &Planner, ours: &mut Ours<'_>, held: &Held) -> Result<(), String> {
+        free_trace(planner, &mut ours.machine)?;
+        let moved = ours.free_moved_start().map_err(|error| format!("a frame that was moved: {error}"))?;
+        let machine = &mut ours.machine;
+        let gone = self.held.frames().filter(|&pfn| !held.contains(pfn)).map(Pfn::new);
+        for pfn in gone.chain(moved) {
             let zone = machine.zone_of(pfn).ok_or_else(|| format!("frame {pfn} has no zone"))?;
             zone.alloc_at::<Cpu>(pfn, Order::ZERO).map_err(|error| format!("frame {pfn}: {error}"))?;
         }

@@ -148,8 +148,9 @@ pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
     lines.push(format!("conserved        {conserved}"));
     let off = &outcome.disagreements;
     lines.push(format!(
-        "map and events   {} frames came from per-CPU lists; {} were allocated though held, {} freed though free, {} outside",
-        off.listed_at_start, off.allocated_while_held, off.freed_while_free, off.outside
+        "map and events   {} frames were on per-CPU lists at the start, {} freed between map and trace; {} were allocated \
+         though held, {} freed though free, {} outside",
+        off.listed_at_start, off.freed_before_trace, off.allocated_while_held, off.freed_while_free, off.outside
     ));
     if outcome.event_counts.compaction_runs > 0 {
         let moves = &outcome.moves;
