@@ -54,6 +54,7 @@ impl<'m> Machine<'m> {
             let made = Zone::new(zone.config, carved).map_err(|error| refused(error.to_string()))?;
             made.set_watermarks(zone.marks);
             made.set_lowmem_reserve(zone.reserve);
+            made.set_boost(zone.recorded.boost);
             zones.push(made);
         }
         let nodes = layout.iter().map(|zone| zone.config.node.index() + 1).max().unwrap_or(1);

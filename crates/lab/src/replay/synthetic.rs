@@ -63,65 +63,86 @@ fn pieces(zone: &ZoneLayout) -> (VecDeque<u64>, Vec<(u64, u8)>) {
 
 /// Assigns types and lays the free blocks; returns the types that are not movable and the free frames without a place.
 fn fill(linux: &mut Linux, zone: &ZoneLayout, wanted: &Wanted) -> (Vec<(u64, MigrateType)>, u64) {
-    let (mut whole, parts) = pieces(zone);
+    let (whole, mut parts) = pieces(zone);
+    let longest = 1 << (zone.config.max_order.index() - PAGEBLOCK_ORDER.index());
+    let mut pool = Pool { whole, kept: Vec::new(), longest };
     let (mut chosen, mut missing) = (Vec::new(), 0);
-    let order_of_kinds = [
-        MigrateType::Unmovable,
-        MigrateType::Reclaimable,
-        MigrateType::HighAtomic,
-        MigrateType::Cma,
-        MigrateType::Movable,
-    ];
-    let mut parts = parts;
-    for kind in order_of_kinds {
+    for kind in KINDS {
         let free = &wanted.free[kind.index()];
-        let budget = wanted.blocks[kind.index()];
-        let mut used = lay_whole(linux, &mut whole, free, &mut missing);
-        let small: u64 = free[..PAGEBLOCK_ORDER.index()].iter().sum();
-        let rest = budget.saturating_sub(used.len() as u64);
-        // Pageblocks cut by the edge of memory count as pageblocks too; their type is that of the first kind with need.
-        let take = if kind == MigrateType::Movable { whole.len() } else { (rest as usize).min(whole.len()) };
-        let blocks: Vec<u64> = whole.drain(..take).collect();
+        let mut used = pool.lay_whole(linux, free, &mut missing);
+        let mut rest = wanted.blocks[kind.index()].saturating_sub(used.len() as u64) as usize;
         let mut nodes = Nodes::default();
-        for &block in &blocks {
-            nodes.add(block * PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER.as_u8());
-        }
-        if blocks.is_empty() && small > 0 || kind == MigrateType::Movable {
+        // A pageblock that memory fills only in part, at the bottom of it, is the kernel's first.
+        if rest > 0 || kind == MigrateType::Movable {
             for (pfn, order) in parts.drain(..) {
                 nodes.add(pfn, order);
+                if used.last() != Some(&(pfn / PAGEBLOCK_FRAMES)) {
+                    used.push(pfn / PAGEBLOCK_FRAMES);
+                    rest = rest.saturating_sub(1);
+                }
             }
         }
+        for block in pool.take(if kind == MigrateType::Movable { usize::MAX } else { rest }) {
+            nodes.add(block * PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER.as_u8());
+            used.push(block);
+        }
         missing += lay_small(linux, &mut nodes, free);
-        used.extend(blocks);
         if kind != MigrateType::Movable {
             chosen.extend(used.into_iter().map(|block| (block, kind)));
         }
-        for &(block, kind) in &chosen {
-            linux.set_block_type(block, kind);
-        }
+    }
+    for &(block, kind) in &chosen {
+        linux.set_block_type(block, kind);
     }
     (chosen, missing)
 }
 
-/// Frees whole pageblocks, from the top of the zone down, and returns them.
-fn lay_whole(linux: &mut Linux, whole: &mut VecDeque<u64>, free: &[u64; Order::COUNT], missing: &mut u64) -> Vec<u64> {
-    let mut used = Vec::new();
-    for order in (PAGEBLOCK_ORDER.index()..Order::COUNT).rev() {
-        let run = 1u64 << (order - PAGEBLOCK_ORDER.index());
-        for _ in 0..free[order] {
-            let Some(at) = last_run(whole, run) else {
-                *missing += run * PAGEBLOCK_FRAMES;
-                continue;
-            };
-            for block in whole.drain(at..at + run as usize) {
-                for pfn in block * PAGEBLOCK_FRAMES..(block + 1) * PAGEBLOCK_FRAMES {
+/// The order in which types choose their pageblocks.
+const KINDS: [MigrateType; 5] =
+    [MigrateType::Unmovable, MigrateType::Reclaimable, MigrateType::HighAtomic, MigrateType::Cma, MigrateType::Movable];
+
+/// Whole pageblocks that have no type yet.
+struct Pool {
+    whole: VecDeque<u64>,
+    /// Neighbours of free runs: something in them stays held, or the runs would merge.
+    kept: Vec<u64>,
+    /// Pageblocks in a block of the largest order.
+    longest: u64,
+}
+
+impl Pool {
+    /// Frees whole pageblocks, from the top of the zone down, and returns them.
+    fn lay_whole(&mut self, linux: &mut Linux, free: &[u64; Order::COUNT], missing: &mut u64) -> Vec<u64> {
+        let mut used = Vec::new();
+        for (order, &blocks) in free.iter().enumerate().skip(PAGEBLOCK_ORDER.index()).rev() {
+            let run = 1u64 << (order - PAGEBLOCK_ORDER.index());
+            for _ in 0..blocks {
+                let Some(at) = last_run(&self.whole, run) else {
+                    *missing += run * PAGEBLOCK_FRAMES;
+                    continue;
+                };
+                let first = self.whole[at];
+                used.extend(self.whole.drain(at..at + run as usize));
+                for pfn in first * PAGEBLOCK_FRAMES..(first + run) * PAGEBLOCK_FRAMES {
                     linux.set(pfn, FREE, 0);
                 }
-                used.push(block);
+                if run < self.longest {
+                    let buddy = (first ^ run)..(first ^ run) + run;
+                    self.kept.extend(self.whole.iter().filter(|block| buddy.contains(block)));
+                    self.whole.retain(|block| !buddy.contains(block));
+                }
             }
         }
+        used
     }
-    used
+
+    /// Up to `count` pageblocks, neighbours of free runs first.
+    fn take(&mut self, count: usize) -> Vec<u64> {
+        let mut taken: Vec<u64> = self.kept.drain(..count.min(self.kept.len())).collect();
+        let more = (count - taken.len()).min(self.whole.len());
+        taken.extend(self.whole.drain(..more));
+        taken
+    }
 }
 
 /// Index of the last aligned run of this many neighbouring pageblocks.
