@@ -55,8 +55,8 @@ impl<const HARD: bool> Fixture<HARD> {
         let blocks =
             Box::leak(Box::new([Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Movable)]));
         let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
-        let skip = Box::leak(Box::new([0u64; 1]));
-        let storage = ZoneStorage::from_parts(&mut blocks[..1], states, skip).unwrap();
+        let words = vec![0u64; ZoneStorage::words(1)].leak();
+        let storage = ZoneStorage::from_parts(&mut blocks[..1], states, words).unwrap();
         let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
