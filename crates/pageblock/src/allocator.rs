@@ -27,7 +27,7 @@ use crate::stats::Stats;
 /// | field | legal values | who may change it |
 /// |---|---|---|
 /// | `inner` | none, then the one reference for ever | a successful init, while it holds `starting` |
-/// | `fast` | see [`FastPaths`](crate::fast::FastPaths) | the same |
+/// | `fast` | see `FastPaths` in `fast.rs` | the same |
 /// | `starting` | true while a CPU is in init | that CPU |
 /// | `bad_frees` | a count | whoever frees wrongly |
 ///

@@ -30,7 +30,7 @@ mod model;
 #[cfg(not(loom))]
 mod real;
 
-mod stacks;
+pub mod stacks;
 
 pub use stacks::{CpuStacks, Inside, SIGNAL_OFFLINE, STACKS, Taken, View};
 
