@@ -35,14 +35,21 @@ impl ZoneCore<'_> {
         let words = NonZeroU8::new((presence >> (order * BLOCK_WORDS as u32)) as u8)?;
         let word = words.trailing_zeros();
         let slot = &mut b.map[word as usize % BLOCK_WORDS];
-        let exact = NonZeroU64::new(bits::exact(bits::runs(*slot, order), order))?;
-        let rest = exact.get() & (exact.get() - 1);
-        // The lowest run, from its first bit.
-        *slot &= !((exact.get() ^ rest) * bits::ones(order));
+        let old = *slot;
+        let (at, rest) = if old == (old & old.wrapping_neg()).wrapping_mul(bits::ones(order)) {
+            // The word has nothing else.
+            *slot = 0;
+            (old.trailing_zeros(), 0)
+        } else {
+            let exact = NonZeroU64::new(bits::exact(bits::runs(old, order), order))?;
+            let rest = exact.get() & (exact.get() - 1);
+            *slot = old & !((exact.get() ^ rest) * bits::ones(order));
+            (exact.trailing_zeros(), rest)
+        };
         b.free = b.free.wrapping_sub(1 << order);
         self.nr_free[order as usize] = self.nr_free[order as usize].wrapping_sub(1);
         self.free = self.free.wrapping_sub(1 << order);
-        let index = block << BLOCK_SHIFT | word << WORD_ORDER | exact.trailing_zeros();
+        let index = block << BLOCK_SHIFT | word << WORD_ORDER | at;
         if rest == 0 {
             b.presence = presence & !bits::present(order, word as usize);
             if b.presence >> (order * BLOCK_WORDS as u32) == 0 {
@@ -69,6 +76,7 @@ impl ZoneCore<'_> {
     }
 
     /// Takes a block of `order < 6` from pageblocks of exactly this type, where [`take_exact`](Self::take_exact) found none.
+    #[cold]
     #[inline(never)]
     fn take_split<const ORDER: u32>(&mut self, migrate_type: MigrateType) -> Option<u32> {
         match self.partial(migrate_type, ORDER) {
@@ -84,6 +92,7 @@ impl ZoneCore<'_> {
     }
 
     /// Takes a block of `order < 9` from a wholly free pageblock.
+    #[cold]
     #[inline(never)]
     fn take_opened(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
         let block = self.open_whole(migrate_type)?;
@@ -135,6 +144,7 @@ impl ZoneCore<'_> {
 
     /// A pageblock has lost its last block of the order `from`, which was its largest. Hands `index` through, so that this
     /// can be a caller's last call.
+    #[cold]
     #[inline(never)]
     fn lower(&mut self, block: u32, from: u32, index: u32) -> Option<u32> {
         let b = self.blocks.get_mut(block as usize)?;

@@ -275,6 +275,7 @@ impl<'m> Candidates<'m> {
 
 impl Above<'_> {
     /// A word of the lowest level is no longer 0.
+    #[cold]
     #[inline(never)]
     fn appeared(&mut self, set: Set, row: u32) {
         let lowest = &mut self.lowest[set.index()];
@@ -300,6 +301,7 @@ impl Above<'_> {
     }
 
     /// A word of the lowest level has become 0.
+    #[cold]
     #[inline(never)]
     fn vanished(&mut self, set: Set, row: u32) {
         let Some(words) = self.rows.get_mut((row / 64) as usize) else { return };

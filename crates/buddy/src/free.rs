@@ -26,6 +26,7 @@ impl ZoneCore<'_> {
         }
     }
 
+    #[cold]
     #[inline(never)]
     fn give_block(&mut self, index: u32, order: u32) {
         if order >= BLOCK_SHIFT {

@@ -1,7 +1,7 @@
 //! Handing out blocks and taking them back: the way in for single requests.
 //!
-//! Single frames and whole pageblocks, which are most requests, are served without a call; orders 1 to 3 by a function each,
-//! since a constant order saves a third of the instructions; the rest by one for all.
+//! Single frames and whole pageblocks, which are most requests, are served without a call; orders 1 to 3 by code for
+//! each, since a constant order saves a third of the instructions; the rest by the same for all.
 
 use pageblock_frame::sync::{IrqGuard, Ordering};
 use pageblock_frame::trace::Event;
@@ -22,17 +22,19 @@ impl<'m> Zone<'m> {
     pub fn alloc<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         match order.as_u8() {
             0 => self.alloc_const::<P, 0>(migrate_type, flags),
-            1 => self.alloc_small::<P, 1>(migrate_type, flags),
-            2 => self.alloc_small::<P, 2>(migrate_type, flags),
-            3 => self.alloc_small::<P, 3>(migrate_type, flags),
             9 => self.alloc_const::<P, 9>(migrate_type, flags),
-            _ => self.alloc_any::<P>(order, migrate_type, flags),
+            _ => self.alloc_other::<P>(order, migrate_type, flags),
         }
     }
 
     #[inline(never)]
-    fn alloc_small<P: Platform, const ORDER: u32>(&self, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
-        self.alloc_const::<P, ORDER>(migrate_type, flags)
+    fn alloc_other<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
+        match order.as_u8() {
+            1 => self.alloc_const::<P, 1>(migrate_type, flags),
+            2 => self.alloc_const::<P, 2>(migrate_type, flags),
+            3 => self.alloc_const::<P, 3>(migrate_type, flags),
+            _ => self.alloc_any::<P>(order, migrate_type, flags),
+        }
     }
 
     #[inline(always)]
@@ -99,17 +101,19 @@ impl<'m> Zone<'m> {
     pub fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         match order.as_u8() {
             0 => self.free_const::<P, 0>(pfn),
-            1 => self.free_small::<P, 1>(pfn),
-            2 => self.free_small::<P, 2>(pfn),
-            3 => self.free_small::<P, 3>(pfn),
             9 => self.free_const::<P, 9>(pfn),
-            _ => self.free_any::<P>(pfn, order),
+            _ => self.free_other::<P>(pfn, order),
         }
     }
 
     #[inline(never)]
-    fn free_small<P: Platform, const ORDER: u32>(&self, pfn: Pfn) -> Result<(), FreeError> {
-        self.free_const::<P, ORDER>(pfn)
+    fn free_other<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        match order.as_u8() {
+            1 => self.free_const::<P, 1>(pfn),
+            2 => self.free_const::<P, 2>(pfn),
+            3 => self.free_const::<P, 3>(pfn),
+            _ => self.free_any::<P>(pfn, order),
+        }
     }
 
     #[inline(always)]

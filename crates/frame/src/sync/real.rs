@@ -124,6 +124,15 @@ impl<T> Lock<T> {
     /// Waits until the lock is free, and takes it.
     #[inline(always)]
     pub fn lock(&self) -> LockGuard<'_, T> {
+        match self.0.try_lock() {
+            Some(guard) => LockGuard(guard),
+            None => self.wait(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) -> LockGuard<'_, T> {
         LockGuard(self.0.lock())
     }
 
