@@ -38,6 +38,9 @@ pub struct ZoneCore<'m> {
     pub(crate) absent_marked: bool,
     /// Some pageblock is or was CMA or in the high-order atomic reserve.
     pub(crate) has_unusable: bool,
+    /// The short paths for whole pageblocks apply: blocks of two of them are the largest, nothing is isolated, and nothing
+    /// is or was CMA or in the high-order atomic reserve.
+    pub(crate) quick_whole: bool,
     /// Frames in pageblocks of the high-order atomic reserve: whole pageblocks.
     pub(crate) highatomic: u64,
     /// Isolated pageblocks.
@@ -126,6 +129,11 @@ impl ZoneCore<'_> {
         b.presence = presence;
         b.free = frames;
         b.top = top;
+    }
+
+    /// Recomputes whether the short paths for whole pageblocks apply.
+    pub(crate) fn refresh_quick(&mut self) {
+        self.quick_whole = self.levels == 1 && self.isolated_blocks == 0 && !self.has_unusable;
     }
 
     /// The pageblocks of the zone.

@@ -41,7 +41,8 @@ impl<'m> Zone<'m> {
     fn alloc_const<P: Platform, const ORDER: u32>(&self, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         let mut core = self.lock::<P>();
         // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
-        let plain = !core.has_unusable && migrate_type.is_ordinary();
+        let quick = if ORDER == PAGEBLOCK { core.quick_whole } else { !core.has_unusable };
+        let plain = quick && migrate_type.is_ordinary();
         let taken = match ORDER {
             _ if !plain => None,
             PAGEBLOCK => core.take_whole(migrate_type),
@@ -120,7 +121,11 @@ impl<'m> Zone<'m> {
     fn free_const<P: Platform, const ORDER: u32>(&self, pfn: Pfn) -> Result<(), FreeError> {
         let (mut core, index) = self.take_back::<P>(pfn, const { Order::saturating(ORDER as u8) })?;
         match ORDER {
-            PAGEBLOCK => core.give_whole(index),
+            PAGEBLOCK if core.give_whole_quickly(index) => {
+                self.publish_free(&core);
+                return Ok(());
+            }
+            PAGEBLOCK => core.give_whole_slowly(index >> PAGEBLOCK),
             _ => core.give_small(index, ORDER),
         }
         self.publish(&core);

@@ -4,6 +4,8 @@
 //! `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the decomposition into
 //! maximal runs is unique, and merging follows from the bits.
 
+use core::num::NonZeroU64;
+
 use pageblock_frame::{MigrateType, Pageblock};
 
 use crate::bits;
@@ -80,8 +82,8 @@ impl ZoneCore<'_> {
         }
     }
 
-    /// Takes one wholly free pageblock, for the three ordinary types: the short path of `take_run`, without a call. `None`,
-    /// with nothing changed, where it does not apply.
+    /// Takes one wholly free pageblock where [`quick_whole`](Self::quick_whole) holds: the short path of `take_run`, without
+    /// a call. `None`, with nothing changed, where it does not apply.
     #[inline(always)]
     pub(crate) fn take_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
         let set = Set::new(migrate_type, Self::WHOLE);
@@ -89,52 +91,67 @@ impl ZoneCore<'_> {
         let word = &mut entry.words[set.index()];
         let pairs = bits::coarser(*word, 0);
         let singles = *word & !(pairs | pairs << 1);
-        let (from, splits) = match self.levels {
-            0 => (*word, 0),
-            _ if singles != 0 => (singles, 0),
-            1 => (pairs, 1),
-            _ => return None,
-        };
-        let left = *word & !(from & from.wrapping_neg());
-        let block = entry.row * 64 + from.trailing_zeros();
+        let at = NonZeroU64::new(if singles != 0 { singles } else { pairs })?.trailing_zeros();
+        let left = *word ^ 1 << at;
+        let block = entry.row * 64 + at;
         if left == 0 {
             return None; // the set's tree changes further up
         }
-        *word = left;
         let b = self.blocks.get_mut(block as usize)?;
+        *word = left;
         Self::fill(b, false);
-        self.count(BLOCK_SHIFT, splits);
-        self.uncount(BLOCK_SHIFT + splits as u32, 1);
+        if singles != 0 {
+            self.uncount(Self::WHOLE, 1);
+        } else {
+            self.count(Self::WHOLE, 1);
+            self.uncount(Self::WHOLE + 1, 1);
+        }
         self.free = self.free.wrapping_sub(1 << BLOCK_SHIFT);
         Some(block << BLOCK_SHIFT)
     }
 
-    /// Gives back one whole pageblock: the short path of `join_whole`, without a call.
+    /// Gives back one whole pageblock: the short path of `join_whole`, without a call. False, with nothing changed, where it
+    /// does not apply.
     #[inline(always)]
-    pub(crate) fn give_whole(&mut self, index: u32) {
+    pub(crate) fn give_whole_quickly(&mut self, index: u32) -> bool {
         let block = index >> BLOCK_SHIFT;
-        let Some(buddy_top) = self.blocks.get((block ^ 1) as usize).map(|b| b.top) else {
-            return self.give_whole_slowly(block);
-        };
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
-        // It goes to its own type, which may have changed while it was out.
-        let migrate_type = b.migrate_type;
-        let Some(word) = self.candidates.word_mut(Set::new(migrate_type, Self::WHOLE), block) else { return };
-        let pair = *word >> ((block % 64) ^ 1) & 1;
-        let foreign = pair == 0 && buddy_top == Pageblock::WHOLE;
-        if *word == 0 || foreign || self.levels != 1 || migrate_type as u8 > MigrateType::HighAtomic as u8 {
-            return self.give_whole_slowly(block);
+        if !self.quick_whole {
+            return false;
         }
-        *word |= 1 << (block % 64);
-        Self::fill(b, true);
-        self.uncount(BLOCK_SHIFT, pair);
-        self.count(BLOCK_SHIFT + pair as u32, 1);
+        let Some(b) = self.blocks.get(block as usize) else { return false };
+        // It goes to its own type, which may have changed while it was out.
+        let Some(word) = self.candidates.word_mut(Set::new(b.migrate_type, Self::WHOLE), block) else { return false };
+        let old = *word;
+        if old >> ((block % 64) ^ 1) & 1 != 0 {
+            *word = old | 1 << (block % 64);
+            self.uncount(Self::WHOLE, 1);
+            self.count(Self::WHOLE + 1, 1);
+        } else {
+            // The set's tree may change further up, or a buddy of another type be adopted.
+            let foreign = self.blocks.get((block ^ 1) as usize).is_none_or(|b| b.top == Pageblock::WHOLE);
+            if foreign || old == 0 {
+                return false;
+            }
+            *word = old | 1 << (block % 64);
+            self.count(Self::WHOLE, 1);
+        }
+        if let Some(b) = self.blocks.get_mut(block as usize) {
+            Self::fill(b, true);
+        }
         self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
+        true
+    }
+
+    /// Gives back one whole pageblock.
+    pub(crate) fn give_whole(&mut self, index: u32) {
+        if !self.give_whole_quickly(index) {
+            self.give_whole_slowly(index >> BLOCK_SHIFT);
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn give_whole_slowly(&mut self, block: u32) {
+    pub(crate) fn give_whole_slowly(&mut self, block: u32) {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         Self::fill(b, true);
         let migrate_type = b.migrate_type;

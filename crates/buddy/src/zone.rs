@@ -146,6 +146,7 @@ impl<'m> Zone<'m> {
             managed: 0,
             absent_marked: false,
             has_unusable: false,
+            quick_whole: max_order.as_u8() == PAGEBLOCK_ORDER.as_u8() + 1,
             highatomic: 0,
             isolated_blocks: 0,
         };
