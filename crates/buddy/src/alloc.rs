@@ -29,7 +29,8 @@ impl ZoneCore<'_> {
     #[inline(always)]
     fn take_exact(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
         let set = Set::new(migrate_type, order);
-        let (entry, block) = self.candidates.lowest_row(set)?;
+        let entry = self.candidates.lowest_row(set)?;
+        let block = entry.row * 64 + NonZeroU64::new(entry.words[set.index()])?.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
         let presence = b.presence;
         let words = NonZeroU8::new((presence >> (order * BLOCK_WORDS as u32)) as u8)?;

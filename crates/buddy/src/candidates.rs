@@ -179,13 +179,12 @@ impl<'m> Candidates<'m> {
         Entry { row, words, above: &mut self.above }.remove(migrate_type, block, (from, to));
     }
 
-    /// The row with the lowest pageblock of a set, and that pageblock.
+    /// The row with the lowest pageblock of a set.
     #[inline(always)]
-    pub(crate) fn lowest_row(&mut self, set: Set) -> Option<(Entry<'_, 'm>, u32)> {
+    pub(crate) fn lowest_row(&mut self, set: Set) -> Option<Entry<'_, 'm>> {
         let row = self.above.lowest[set.index()];
         let words = self.rows.get_mut(row as usize)?;
-        let block = row * 64 + NonZeroU64::new(words[set.index()])?.trailing_zeros();
-        Some((Entry { row, words, above: &mut self.above }, block))
+        Some(Entry { row, words, above: &mut self.above })
     }
 
     /// The set's word that a pageblock is in.

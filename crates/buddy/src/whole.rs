@@ -4,8 +4,6 @@
 //! `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the decomposition into
 //! maximal runs is unique, and merging follows from the bits.
 
-use core::num::NonZeroU64;
-
 use pageblock_frame::{MigrateType, Pageblock};
 
 use crate::bits;
@@ -87,20 +85,21 @@ impl ZoneCore<'_> {
     #[inline(always)]
     pub(crate) fn take_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
         let set = Set::new(migrate_type, Self::WHOLE);
-        let (entry, _) = self.candidates.lowest_row(set)?;
+        let entry = self.candidates.lowest_row(set)?;
         let word = &mut entry.words[set.index()];
-        let pairs = bits::coarser(*word, 0);
-        let singles = *word & !(pairs | pairs << 1);
-        let at = NonZeroU64::new(if singles != 0 { singles } else { pairs })?.trailing_zeros();
-        let left = *word ^ 1 << at;
-        let block = entry.row * 64 + at;
+        // Of each pair that has only one, that one. Where there is no such, the lowest is the first of a pair.
+        let halves = (*word ^ *word >> 1) & bits::starts(1);
+        let singles = *word & (halves | halves << 1);
+        let from = if halves != 0 { singles } else { *word };
+        let left = *word ^ (from & from.wrapping_neg());
         if left == 0 {
             return None; // the set's tree changes further up
         }
+        let block = entry.row * 64 + from.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
         *word = left;
         Self::fill(b, false);
-        if singles != 0 {
+        if halves != 0 {
             self.uncount(Self::WHOLE, 1);
         } else {
             self.count(Self::WHOLE, 1);
@@ -122,22 +121,34 @@ impl ZoneCore<'_> {
         // It goes to its own type, which may have changed while it was out.
         let Some(word) = self.candidates.word_mut(Set::new(b.migrate_type, Self::WHOLE), block) else { return false };
         let old = *word;
-        if old >> ((block % 64) ^ 1) & 1 != 0 {
-            *word = old | 1 << (block % 64);
-            self.uncount(Self::WHOLE, 1);
-            self.count(Self::WHOLE + 1, 1);
-        } else {
-            // The set's tree may change further up, or a buddy of another type be adopted.
-            let foreign = self.blocks.get((block ^ 1) as usize).is_none_or(|b| b.top == Pageblock::WHOLE);
-            if foreign || old == 0 {
-                return false;
-            }
-            *word = old | 1 << (block % 64);
-            self.count(Self::WHOLE, 1);
+        if old.wrapping_shr(block ^ 1) & 1 == 0 {
+            return self.give_single(block);
         }
+        *word = old | 1u64.wrapping_shl(block);
         if let Some(b) = self.blocks.get_mut(block as usize) {
             Self::fill(b, true);
         }
+        self.uncount(Self::WHOLE, 1);
+        self.count(Self::WHOLE + 1, 1);
+        self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
+        true
+    }
+
+    /// The other half of [`give_whole_quickly`](Self::give_whole_quickly): the buddy is not wholly free and of the same type.
+    #[inline(never)]
+    fn give_single(&mut self, block: u32) -> bool {
+        // The set's tree may change further up, or a buddy of another type be adopted.
+        if self.blocks.get((block ^ 1) as usize).is_none_or(|b| b.top == Pageblock::WHOLE) {
+            return false;
+        }
+        let Some(b) = self.blocks.get_mut(block as usize) else { return false };
+        let Some(word) = self.candidates.word_mut(Set::new(b.migrate_type, Self::WHOLE), block) else { return false };
+        if *word == 0 {
+            return false;
+        }
+        *word |= 1u64.wrapping_shl(block);
+        Self::fill(b, true);
+        self.count(Self::WHOLE, 1);
         self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
         true
     }
