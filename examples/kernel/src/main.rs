@@ -21,6 +21,8 @@ enum Mode {
     Migrate,
     /// Memory fragmented on purpose, and 2 MiB pages made of it under running processes.
     Compact,
+    /// An area locked in memory and unlocked, in each form of munlock; ticks are instructions with `--icount --cpus 1`.
+    Mlock,
     /// Wrong frees, which have to be refused.
     Misuse,
     /// The smallest kernel: one CPU, 16 MiB, interrupts off; and the size of its code.

@@ -139,6 +139,14 @@ fn compaction_makes_large_pages_under_processes() {
     }
 }
 
+#[test]
+fn an_area_is_locked_and_unlocked() {
+    let Some(run) = run("mlock", "q35", "256M", 2) else { return };
+    assert!(run.log.contains("mlock: 4096 frames locked, 4096 unevictable"), "{}", run.log);
+    assert!(run.log.contains("first half: 2048 frames locked, 2048 unevictable"), "{}", run.log);
+    assert!(run.log.contains("frames are back"), "{}", run.log);
+}
+
 /// The control: without shoot-downs, writes go to the old frames, and that is found out.
 #[test]
 fn lost_writes_are_noticed() {

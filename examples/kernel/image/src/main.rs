@@ -26,10 +26,12 @@ mod holdings;
 mod icount;
 mod irq;
 mod misuse;
+mod mlocked;
 mod mm;
 mod monitor;
 mod moving;
 mod platform;
+mod process;
 mod qemu;
 mod space;
 mod stamp;
@@ -87,6 +89,7 @@ extern "C" fn kmain(start_info: u64) -> ! {
             moving::run(&boot);
         }
         "compact" => compact::run(&boot),
+        "mlock" => mlocked::run(),
         "misuse" => misuse::run(),
         "icount" => icount::run(),
         "monitor" => monitor::run(&boot),

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use pageblock_frame::migration::{Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
-use pageblock_frame::sync::{AtomicBool, Lock, Ordering};
+use pageblock_frame::sync::{AtomicBool, Lock, LockGuard, Ordering};
 use pageblock_frame::{Order, PAGE_SIZE, Pfn};
 use x86_64::VirtAddr;
 use x86_64::instructions::interrupts;
@@ -43,7 +43,7 @@ const GONE: Reverse = 1 << 30;
 const PAGE: Reverse = GONE - 1;
 
 /// Both directions of the mapping.
-struct Maps {
+pub struct Maps {
     /// By frame number.
     reverse: Vec<Reverse>,
     /// By page number; `None` where nothing is mapped.
@@ -96,6 +96,16 @@ impl Maps {
     }
 }
 
+/// The space's tables, locked.
+pub struct Tables<'a>(LockGuard<'a, Maps>);
+
+impl Tables<'_> {
+    /// The frame behind a page.
+    pub fn frame(&self, page: u64) -> Option<Pfn> {
+        *self.0.frames.get(page as usize)?
+    }
+}
+
 /// The address space. There is one.
 pub struct Space {
     maps: Lock<Maps>,
@@ -138,6 +148,11 @@ fn write(page: u64, value: u64) {
         // SAFETY: as in `read`; entries are written under the space's lock only.
         unsafe { entry.write_volatile(value) };
     }
+}
+
+/// Whether there is a table with an entry for the page.
+pub fn has_table(page: u64) -> bool {
+    page < MAX_PAGES && entry(page).is_some()
 }
 
 /// Whether a frame is behind the page, be it on the move.
@@ -226,6 +241,16 @@ impl Space {
             ipi::shootdown_all();
             batch.drain(..).for_each(&mut free);
         }
+    }
+
+    /// The page in front of a frame.
+    pub fn page_behind(&self, pfn: Pfn) -> Option<u64> {
+        self.maps.lock().page_of(pfn)
+    }
+
+    /// Keeps the entries as they are while the value lives.
+    pub fn lock_tables(&self) -> Tables<'_> {
+        Tables(self.maps.lock())
     }
 
     /// The frame behind a page.
