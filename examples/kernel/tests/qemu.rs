@@ -93,6 +93,7 @@ fn stress_on_four_cpus_loses_nothing() {
     if let Some(run) = run("stress", "q35", "512M", 4) {
         assert!(run.log.contains("frames are back"), "{}", run.log);
         assert!(run.log.contains("stress: cpu 3"), "{}", run.log);
+        assert!(run.log.contains("stress: lists emptied 80 times by"), "{}", run.log);
     }
 }
 
@@ -114,7 +115,8 @@ fn wrong_frees_are_named() {
         "misuse: a wrong order: OrderMismatch",
         "misuse: the middle of a block: NotHead",
         "misuse: a frame beyond all memory: OutOfRange",
-        "misuse: a second time: NotAllocated",
+        "misuse: a second time: OnList",
+        "misuse: a third time: NotAllocated",
         "misuse: every wrong free was refused",
     ];
     assert_eq!(lines, want, "{}", run.log);
@@ -180,13 +182,14 @@ fn the_monitor_answers() {
         .converse(
             qemu,
             image,
-            "help\ncpus\nalloc 9 2\nfrag\ncompact\nvmstat\nbuddyinfo\nfrag\nfree\ncheck\nnonsense\nexit\n",
+            "help\ncpus\nalloc 9 2\ndrain\nfrag\ncompact\nvmstat\nbuddyinfo\nfrag\nfree\ncheck\nnonsense\nexit\n",
             LIMIT,
         )
         .expect("`exit` ends it");
     assert_eq!(run.status, Some(PASS), "{}", run.log);
     assert!(run.log.contains("cpu 3: controller 3"), "{}", run.log);
     assert!(run.log.contains("2 blocks held"), "{}", run.log);
+    assert!(run.log.contains("frames were on per-CPU lists, 0 are"), "{}", run.log);
     assert!(run.log.contains("frames moved"), "{}", run.log);
     assert!(run.log.contains("compact_success"), "{}", run.log);
     assert!(run.log.contains("; nothing wrong"), "{}", run.log);

@@ -30,6 +30,7 @@ static CHAINS: [AtomicU64; cpu::MAX_CPUS] = [const { AtomicU64::new(0) }; cpu::M
 /// # Panics
 /// A frame was handed out twice, something was left, or frames are missing in the end.
 pub fn run() {
+    mm::drain();
     let before = mm::free_frames();
     TAKEN.store(0, Ordering::Relaxed);
     work::run_on_all(|index| CHAINS[index].store(fill_chain(), Ordering::Relaxed));

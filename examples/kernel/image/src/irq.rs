@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::arch::cpu;
+use crate::mm::FRAMES;
 use crate::stress;
 
 /// The timer ticked on this CPU.
@@ -12,4 +13,6 @@ pub fn on_tick() {
 }
 
 /// Another CPU asks this one to give up its lists.
-pub fn on_kick() {}
+pub fn on_kick() {
+    FRAMES.handle_kick();
+}

@@ -43,6 +43,7 @@ use core::sync::atomic::Ordering;
 use arch::{apic, clock, cpu, ipi, paging, smp};
 use boot::pvh::{self, BootInfo};
 use console::print_emergency;
+use mm::FRAMES;
 use qemu::{Exit, exit};
 use x86_64::VirtAddr;
 use x86_64::structures::paging::Translate;
@@ -60,22 +61,22 @@ extern "C" fn kmain(start_info: u64) -> ! {
     print_map(&boot);
     let kernel = paging::map_all_memory(&boot);
     println!("kernel: {:#x}..{:#x}", kernel.start, kernel.end);
-    mm::init(&boot, &kernel);
+    let cpus = smp::count(&boot, boot.cmdline.number("cpus", cpu::MAX_CPUS as u64) as usize);
+    mm::init(&boot, &kernel, cpus);
     heap::init();
     apic::mask_legacy();
     apic::enable();
     clock::calibrate();
     smp::boot_cpu_online();
     x86_64::instructions::interrupts::enable();
-    let cpus = smp::start_others(&boot, boot.cmdline.number("cpus", 16) as usize);
+    let cpus = smp::start_others(&boot, cpus);
     paging::drop_identity();
     work::run_on_all(|_| paging::reload());
     println!("smp: {cpus} CPUs, {} MHz", clock::ticks_per_us());
     match boot.cmdline.value("mode").unwrap_or("report") {
         "report" => {
             hardware_check();
-            mm::print_buddyinfo();
-            mm::print_zoneinfo();
+            print!("{}{}", FRAMES.buddyinfo(), FRAMES.zoneinfo());
             demo::page_tables();
             demo::heap();
         }

@@ -16,7 +16,9 @@ pub fn run() {
     refused("the middle of a block", block.add(1), zero, FreeError::NotHead { head: block });
     refused("a frame beyond all memory", Pfn::new(1 << 30), zero, FreeError::OutOfRange);
     assert!(mm::free(block, two).is_ok(), "the right free is not refused");
-    refused("a second time", block, two, FreeError::NotAllocated);
+    refused("a second time", block, two, FreeError::OnList);
+    mm::drain();
+    refused("a third time", block, two, FreeError::NotAllocated);
     mm::check();
     assert!(mm::free_frames() == before, "refused frees change nothing");
     println!("misuse: every wrong free was refused");
@@ -38,6 +40,7 @@ fn error_name(error: &FreeError) -> &'static str {
         FreeError::OrderMismatch { .. } => "OrderMismatch",
         FreeError::NotHead { .. } => "NotHead",
         FreeError::OutOfRange => "OutOfRange",
+        FreeError::OnList => "OnList",
         FreeError::NotAllocated => "NotAllocated",
         _ => "another error",
     }

@@ -6,7 +6,7 @@ use pageblock::{Config, FreeError, Gfp, Order, PageAllocator, Pfn, Region, Stats
 
 use crate::boot::pvh::BootInfo;
 use crate::platform::Kernel;
-use crate::{print, println};
+use crate::println;
 
 /// The page allocator.
 pub static FRAMES: PageAllocator<Kernel> = PageAllocator::new();
@@ -14,13 +14,13 @@ pub static FRAMES: PageAllocator<Kernel> = PageAllocator::new();
 /// Memory below this stays with the firmware and the code that starts other CPUs.
 const LOW: u64 = 1 << 20;
 
-/// Gives all memory but the kernel's own to the allocator.
+/// Gives all memory but the kernel's own to the allocator, which will be used by `cpus` CPUs.
 ///
 /// # Panics
 /// The firmware's map makes no sense.
-pub fn init(boot: &BootInfo, kernel: &Range<u64>) {
+pub fn init(boot: &BootInfo, kernel: &Range<u64>, cpus: usize) {
     let regions = boot.map().iter().map(|entry| Region::from_e820(entry.base, entry.len, entry.kind));
-    let config = Config::new().reserve_low(LOW).reserve(kernel.clone());
+    let config = Config::new().reserve_low(LOW).reserve(kernel.clone()).cpus(cpus);
     // SAFETY: the usable memory of the firmware's map, less what is reserved here, is used by nobody: what the loader left in it
     // has been copied. All of it is in the direct map.
     match unsafe { FRAMES.init(regions, &config) } {
@@ -50,12 +50,26 @@ pub fn stats() -> Stats {
     FRAMES.stats()
 }
 
+/// Has every CPU empty its lists: the others by an interrupt.
+///
+/// # Panics
+/// A CPU does not answer.
+pub fn drain() {
+    // A CPU without a processor of its own may take a while.
+    for _ in 0..10_000 {
+        if FRAMES.drain() == 0 {
+            return;
+        }
+    }
+    panic!("a CPU does not empty its lists");
+}
+
 /// Frames that are free.
 pub fn free_frames() -> u64 {
     stats().free
 }
 
-/// Recomputes everything that is derived from the free maps.
+/// Recomputes everything that is derived from the free maps and from the per-CPU lists. No other CPU allocates meanwhile.
 ///
 /// # Panics
 /// It does not agree with them.
@@ -63,25 +77,7 @@ pub fn check() {
     if let Err(violation) = FRAMES.check() {
         panic!("the allocator is damaged: {violation}");
     }
-}
-
-/// Prints `/proc/buddyinfo`.
-pub fn print_buddyinfo() {
-    for zone in FRAMES.zones() {
-        print!("{}", zone.buddyinfo());
-    }
-}
-
-/// Prints `/proc/pagetypeinfo`.
-pub fn print_pagetypeinfo() {
-    for zone in FRAMES.zones() {
-        print!("{}", zone.pagetypeinfo());
-    }
-}
-
-/// Prints `/proc/zoneinfo`.
-pub fn print_zoneinfo() {
-    for zone in FRAMES.zones() {
-        print!("{}", zone.zoneinfo());
+    if let Err(violation) = FRAMES.check_lists() {
+        panic!("the per-CPU lists are damaged: {violation}");
     }
 }

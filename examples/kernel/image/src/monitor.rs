@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::arch::{apic, cpu};
 use crate::boot::pvh::BootInfo;
 use crate::console::try_read;
+use crate::mm::FRAMES;
 use crate::{compact, exhaust, holdings, mm, print, println};
 
 /// Longest command line.
@@ -25,9 +26,13 @@ pub type Words<'a> = core::str::SplitAsciiWhitespace<'a>;
 const COMMANDS: &[Command] = &[
     Command { name: "help", usage: "this list", run: |_, _| help() },
     Command { name: "memory", usage: "the firmware's memory map", run: |boot, _| crate::print_map(boot) },
-    Command { name: "buddyinfo", usage: "free blocks by order", run: |_, _| mm::print_buddyinfo() },
-    Command { name: "pagetypeinfo", usage: "free blocks by type and order", run: |_, _| mm::print_pagetypeinfo() },
-    Command { name: "zoneinfo", usage: "the zones and their watermarks", run: |_, _| mm::print_zoneinfo() },
+    Command { name: "buddyinfo", usage: "free blocks by order", run: |_, _| print!("{}", FRAMES.buddyinfo()) },
+    Command {
+        name: "pagetypeinfo",
+        usage: "free blocks by type and order",
+        run: |_, _| print!("{}", FRAMES.pagetypeinfo()),
+    },
+    Command { name: "zoneinfo", usage: "the zones and their watermarks", run: |_, _| print!("{}", FRAMES.zoneinfo()) },
     Command {
         name: "alloc",
         usage: "ORDER [COUNT]: take blocks and hold them",
@@ -44,6 +49,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "stress", usage: "[ROUNDS] [TICK_US]: all CPUs allocate and free", run: |_, words| stress(words) },
     Command { name: "exhaust", usage: "take the last frame, and give all back", run: |_, _| exhaust::run() },
     Command { name: "check", usage: "recompute everything from the free maps", run: |_, _| check() },
+    Command { name: "drain", usage: "empty the per-CPU lists", run: |_, _| drain() },
     Command { name: "cpus", usage: "the CPUs and their interrupts", run: |_, _| print_cpus() },
 ];
 
@@ -64,6 +70,12 @@ fn stress(mut words: Words<'_>) {
     crate::stress::run(rounds, number(&mut words, crate::stress::TICK_US));
     // The stress run had the timer to itself.
     apic::start_timer(POLL_NS);
+}
+
+fn drain() {
+    let listed = mm::stats().listed;
+    mm::drain();
+    println!("{listed} frames were on per-CPU lists, {} are", mm::stats().listed);
 }
 
 fn check() {

@@ -4,13 +4,14 @@
 use core::sync::atomic::Ordering;
 
 use pageblock_frame::sync::{AtomicBool, AtomicU64};
-use pageblock_frame::{Gfp, Order};
+use pageblock_frame::{CpuId, Gfp, Order};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::arch::{apic, cpu};
 use crate::held::{Held, Place};
-use crate::{mm, println, work};
+use crate::mm::{self, FRAMES};
+use crate::{println, work};
 
 /// Blocks that a CPU holds at most.
 const SLOTS: usize = 256;
@@ -53,6 +54,9 @@ static WORKERS: [Worker; cpu::MAX_CPUS] = [const { Worker::new() }; cpu::MAX_CPU
 static IN_TRANSIT: [Place; EXCHANGE] = [const { Place::new() }; EXCHANGE];
 /// Whether the interrupts take part.
 static RUNNING: AtomicBool = AtomicBool::new(false);
+/// Operations between two disturbances of the per-CPU lists.
+const DRAIN_EVERY: u64 = 250;
+static DRAINS: AtomicU64 = AtomicU64::new(0);
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 static PERIOD_US: AtomicU64 = AtomicU64::new(TICK_US);
 
@@ -94,6 +98,7 @@ pub fn run(rounds: u64, tick_us: u64) {
     RUNNING.store(false, Ordering::Relaxed);
     IN_TRANSIT.iter().filter_map(|place| place.swap(None)).for_each(Held::give);
     print_counts();
+    mm::drain();
     mm::check();
     let after = mm::free_frames();
     assert!(before == after, "{before} frames were free before the stress, {after} are now");
@@ -106,9 +111,26 @@ fn job(index: usize) {
     apic::start_timer(PERIOD_US.load(Ordering::Relaxed) as u32 * 1000);
     for round in 0..ROUNDS.load(Ordering::Relaxed) {
         step(worker, &mut random, round << 4 | index as u64);
+        if round % DRAIN_EVERY == DRAIN_EVERY - 1 {
+            disturb(index, round / DRAIN_EVERY);
+        }
     }
     apic::stop_timer();
     worker.slots.iter().chain(&worker.irq_slots).filter_map(|place| place.swap(None)).for_each(Held::give);
+}
+
+/// What disturbs the per-CPU lists: the first CPU has all others empty theirs, by an interrupt; the others go offline, and come
+/// back.
+fn disturb(index: usize, turn: u64) {
+    if index == 0 {
+        DRAINS.fetch_add(1, Ordering::Relaxed);
+        // Who does not answer in time does so later.
+        let _ = FRAMES.drain();
+    } else if turn % 8 == index as u64 {
+        let cpu = CpuId::new(index as u32);
+        let offline = FRAMES.go_offline().and_then(|()| FRAMES.take_over(cpu)).and_then(|()| FRAMES.come_online());
+        assert!(offline.is_ok(), "CPU {index} does not go offline and come back: {offline:?}");
+    }
 }
 
 fn step(worker: &Worker, random: &mut Xoshiro256PlusPlus, serial: u64) {
@@ -151,6 +173,8 @@ pub fn on_tick(index: usize, tick: u64) {
 }
 
 fn print_counts() {
+    let kicks: u64 = cpu::online().map(|cpu| cpu.kicks.load(Ordering::Relaxed)).sum();
+    println!("stress: lists emptied {} times by {kicks} kicks", DRAINS.load(Ordering::Relaxed));
     for cpu in cpu::online() {
         let worker = &WORKERS[cpu.id().index()];
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -54,6 +54,14 @@ pub fn boot_cpu_online() {
     cpu.online.store(true, Ordering::Release);
 }
 
+/// How many CPUs [`start_others`] would have run, at most `limit`.
+pub fn count(boot: &BootInfo, limit: usize) -> usize {
+    let mut listed = 0;
+    // Without a list there is the boot CPU; `start_others` says so.
+    let _ = acpi::for_each_cpu(boot.rsdp, |_| listed += 1);
+    listed.clamp(1, limit.clamp(1, cpu::MAX_CPUS))
+}
+
 /// Starts every CPU that the firmware lists, at most `limit` in all; returns how many run.
 pub fn start_others(boot: &BootInfo, limit: usize) -> usize {
     let own = apic::id();
