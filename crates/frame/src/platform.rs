@@ -37,6 +37,10 @@ pub unsafe trait Platform: 'static {
     /// Number of CPUs that can ever be online.
     const MAX_CPUS: usize;
 
+    /// Whether there can be per-CPU lists at all. A small kernel that says no does without their code; whether they are used where
+    /// this says yes is a matter of configuration.
+    const PER_CPU_LISTS: bool = true;
+
     /// Makes a free to a per-CPU list claim the block with one atomic compare and exchange, so that of two CPUs which free one
     /// block at the same instant exactly one is told of its error. Without it that race, and only that, is not seen.
     const HARDENED: bool = false;

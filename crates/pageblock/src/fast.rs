@@ -50,7 +50,7 @@ impl<P: Platform> FastPaths<P> {
         let [node] = inner.nodes else { return };
         for (bits, place) in self.alloc.iter().enumerate() {
             let preferred = node.preferred(Gfp::from_bits_retain(bits as u32));
-            if let Some(lists) = inner.lists.get(usize::from(preferred)) {
+            if let Some(lists) = inner.lists().get(usize::from(preferred)) {
                 let _ = place.set(lists);
             }
         }
@@ -59,13 +59,16 @@ impl<P: Platform> FastPaths<P> {
     /// From the list of this CPU. Watermarks do not matter to what has left the zone already.
     #[inline(always)]
     pub(crate) fn alloc(&self, order: Order, gfp: Gfp) -> Option<Pfn> {
+        if !P::PER_CPU_LISTS {
+            return None;
+        }
         self.alloc[(gfp.bits() & PLACE_BITS) as usize].get()?.alloc(order, gfp.migrate_type())
     }
 
     /// To the list of this CPU. False, with nothing changed, if there is more to it.
     #[inline(always)]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> bool {
-        let Some(lists) = self.free.get() else { return false };
+        let Some(lists) = self.free.get().filter(|_| P::PER_CPU_LISTS) else { return false };
         lists.free_fast(|| self.zone.get(), pfn, order)
     }
 }

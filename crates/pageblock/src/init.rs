@@ -108,7 +108,7 @@ impl Plan {
 
     /// Bytes of the per-CPU lists, at most.
     fn lists_bytes<P: Platform>(&self) -> usize {
-        let Some(pcp) = self.config.pcp else { return 0 };
+        let Some(pcp) = self.config.pcp.filter(|_| P::PER_CPU_LISTS) else { return 0 };
         let of_zone = |zone: &ZoneSpan| PcpLists::<P>::bytes(&pcp, zone.span, self.cpus as u32);
         self.zones.iter().map(of_zone).sum::<usize>() + array_bytes::<PcpLists<'_, P>>(self.zones.len())
     }
@@ -118,7 +118,7 @@ impl Plan {
         zones: &'static [Zone<'static>],
         carver: &mut Carver<'static>,
     ) -> Option<&'static [PcpLists<'static, P>]> {
-        let Some(pcp) = self.config.pcp else { return Some(&[]) };
+        let Some(pcp) = self.config.pcp.filter(|_| P::PER_CPU_LISTS) else { return Some(&[]) };
         let mut lists: ArrayVec<PcpLists<'static, P>, MAX_ZONES> = ArrayVec::new();
         for zone in zones {
             lists.try_push(PcpLists::carve(pcp, zone, self.cpus as u32, carver)?).ok()?;

@@ -148,11 +148,17 @@ impl<P: Platform> Inner<P> {
         }
     }
 
+    /// The lists of all zones, or none.
+    #[inline(always)]
+    pub(crate) fn lists(&self) -> &'static [PcpLists<'static, P>] {
+        if P::PER_CPU_LISTS { self.lists } else { &[] }
+    }
+
     /// The lists of a zone.
     #[inline]
     pub(crate) fn lists_of(&self, zone: &'static Zone<'static>) -> Option<&'static PcpLists<'static, P>> {
         let place = self.zones.element_offset(zone)?;
-        self.lists.get(place)
+        self.lists().get(place)
     }
 
     /// Takes a block from a zone whose watermarks have been tested: through the CPU's list, or past it.
@@ -179,7 +185,7 @@ impl<P: Platform> Inner<P> {
     /// Computes watermarks, reserves, and the sizes of the lists that follow from them.
     pub(crate) fn apply_reserves(&self) {
         self.reserves.apply(self.zones);
-        for (zone, lists) in self.zones.iter().zip(self.lists) {
+        for (zone, lists) in self.zones.iter().zip(self.lists()) {
             let near = self.cpus.iter().filter(|cpu| cpu.node == zone.node()).count();
             let cpus = if near == 0 { self.cpus.len() } else { near };
             let sizes = lists.config().sizes(zone.managed(), zone.watermarks().low, cpus as u32);

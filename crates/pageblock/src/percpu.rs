@@ -11,7 +11,7 @@ const SPINS: u64 = 1 << 16;
 impl<P: Platform> PageAllocator<P> {
     fn lists(&self) -> impl Iterator<Item = (&'static pageblock_buddy::Zone<'static>, &'static PcpLists<'static, P>)> {
         let inner = self.inner().ok();
-        inner.into_iter().flat_map(|inner| inner.zones.iter().zip(inner.lists))
+        inner.into_iter().flat_map(|inner| inner.zones.iter().zip(inner.lists()))
     }
 
     /// Empties the per-CPU lists of all CPUs into their zones, so that what is free can be merged, isolated or taken by

@@ -41,7 +41,7 @@ pub struct Stats {
 impl Stats {
     pub(crate) fn of<P: Platform>(inner: &Inner<P>, bad_frees: u64) -> Self {
         let zones = inner.zones;
-        let listed = inner.lists.iter().map(PcpLists::frames).sum();
+        let listed = inner.lists().iter().map(PcpLists::frames).sum();
         Self {
             zones: zones.len(),
             present: zones.iter().map(|zone| without_interrupts::<P, _>(|| zone.present())).sum(),

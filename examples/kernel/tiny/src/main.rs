@@ -53,6 +53,7 @@ struct Tiny;
 // SAFETY: 1. there is one CPU; 2. there are no interrupts; 3. the boot code mapped the first 4 GiB for good.
 unsafe impl Platform for Tiny {
     const MAX_CPUS: usize = 1;
+    const PER_CPU_LISTS: bool = false;
 
     fn phys_to_virt(pa: u64) -> NonNull<u8> {
         NonNull::new((DIRECT_MAP + pa) as *mut u8).unwrap_or(NonNull::dangling())
