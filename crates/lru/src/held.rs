@@ -158,12 +158,18 @@ impl<'a, 'm> Held<'a, 'm> {
     /// Mirrors `__munlock_isolate_lru_page()` (3.12).
     #[inline]
     pub fn isolate(&mut self, pfn: Pfn) -> bool {
-        let Some(index) = self.lru.index_of(pfn) else { return false };
+        self.lru.index_of(pfn).is_some_and(|index| self.isolate_index(index))
+    }
+
+    /// As [`isolate`](Self::isolate), for a page by its index in the table.
+    #[inline]
+    pub fn isolate_index(&mut self, index: u32) -> bool {
         let Some(page) = self.lru.table().get(index as usize) else { return false };
-        if !page.clear_flags(DescFlags::LRU).contains(DescFlags::LRU) {
+        let before = page.clear_flags(DescFlags::LRU);
+        if !before.contains(DescFlags::LRU) {
             return false;
         }
-        self.unlink(index, page);
+        self.lists.remove(self.lru.table(), LruList::of(before), index, frames_of(before));
         true
     }
 

@@ -21,8 +21,15 @@ pub(crate) enum Found {
 }
 
 /// Walks from the root and takes a reference to the page, under the table's lock. Mirrors `follow_page_mask()`.
+#[inline]
 pub(crate) fn follow<S: PageTable>(space: &S, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
-    match space.walk(at) {
+    pin(space.walk(at), at, lrus)
+}
+
+/// Takes a reference to the page that a walk to `at` found.
+#[inline]
+pub(crate) fn pin<T: Table>(walk: Walk<T>, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
+    match walk {
         Walk::Absent(next) => Found::Nothing(core::cmp::max(next, at.add(1))),
         Walk::Table(table) => match table.entry(at) {
             Entry::Page(pfn) => lrus.page(pfn).map_or(Found::Nothing(at.add(1)), |page| {

@@ -1,11 +1,11 @@
 //! Patches 3 to 7: pages of one zone in a vector on the stack.
 
 use arrayvec::ArrayVec;
-use pageblock_frame::{DescFlags, Pfn};
-use pageblock_lru::{Event, Lru, maybe_shared};
+use pageblock_frame::{DescFlags, Descriptor, Pfn};
+use pageblock_lru::{Event, Lru, Lrus, maybe_shared};
 
 use crate::context::{Context, Events};
-use crate::munlock::single::{Found, PageLock, failed, follow, huge, put_back, settle};
+use crate::munlock::single::{Found, PageLock, failed, follow, huge, pin, put_back, settle};
 use crate::span::{Span, Vpn};
 use crate::steps::{Accounting, InPlace};
 use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
@@ -28,8 +28,10 @@ impl<'a, 'm> Vector<'a, 'm> {
 
     /// Adds a page that [may join](Self::takes); true if the vector is full now.
     #[inline]
-    fn push(&mut self, pfn: Pfn, lru: Option<&'a Lru<'m>>) -> bool {
-        self.lru = self.lru.or(lru);
+    fn push(&mut self, pfn: Pfn, lrus: Lrus<'a, 'm>) -> bool {
+        if self.lru.is_none() {
+            self.lru = lrus.of(pfn);
+        }
         self.pages.push(pfn);
         self.pages.is_full()
     }
@@ -45,15 +47,19 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
     let mut events = Events::default();
     let mut at = span.start;
     while at < span.end {
-        if posted {
-            let next = collect(space, &mut vector, Span::new(at, span.end), context);
-            flush(space, &mut vector, context, &mut events);
-            if next > at {
-                at = next;
-                continue;
+        let found = if posted {
+            match collect(space, &mut vector, Span::new(at, span.end), context) {
+                Ok(next) => {
+                    flush(space, &mut vector, context, &mut events);
+                    at = next;
+                    continue;
+                }
+                Err(found) => found,
             }
-        }
-        at = match follow(space, at, context.lrus) {
+        } else {
+            follow(space, at, context.lrus)
+        };
+        at = match found {
             Found::Nothing(next) => next,
             Found::Huge(head) => {
                 flush(space, &mut vector, context, &mut events);
@@ -63,7 +69,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
                 if !vector.takes(pfn) {
                     flush(space, &mut vector, context, &mut events);
                 }
-                let full = vector.push(pfn, context.lrus.of(pfn));
+                let full = vector.push(pfn, context.lrus);
                 let mut next = at.add(1);
                 if context.steps.walk_in_place {
                     next = fill(space, &mut vector, Span::new(next, span.end));
@@ -80,20 +86,28 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
 }
 
 /// Fills the empty vector from the table that maps the start of `rest`, under one hold of its lock, up to an absent entry,
-/// another zone, the end of the table or of the span, or a full vector; returns the page after the last. Returns the
-/// start if there is no base page.
+/// another zone, the end of the table or of the span, or a full vector; returns the page after the last.
+///
+/// # Errors
+/// What is there instead, if no base page is.
 fn collect<'a, 'm, S: PageTable, const N: usize>(
     space: &S,
     vector: &mut Vector<'a, 'm>,
     rest: Span,
     context: &Context<'a, 'm, N>,
-) -> Vpn {
+) -> Result<Vpn, Found> {
     let end = rest.end.min(S::LEVELS.table_end(rest.start));
-    let Walk::Table(table) = space.walk(rest.start) else { return rest.start };
-    let Entry::Page(pfn) = table.entry(rest.start) else { return rest.start };
-    let Some(lru) = context.lrus.of(pfn) else { return rest.start };
-    vector.lru = Some(lru);
-    take(&table, vector, lru, Span::new(rest.start, end))
+    let table = match space.walk(rest.start) {
+        Walk::Table(table) => table,
+        other => return Err(pin(other, rest.start, context.lrus)),
+    };
+    if let Entry::Page(pfn) = table.entry(rest.start)
+        && let Some(lru) = context.lrus.of(pfn)
+    {
+        vector.lru = Some(lru);
+        return Ok(take(&table, vector, lru, Span::new(rest.start, end)));
+    }
+    Err(Found::Nothing(rest.start.add(1)))
 }
 
 /// Adds the pages that follow the vector's first, from the table of the first under its lock; returns the page after the
@@ -166,14 +180,15 @@ fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '
     let (mut isolated, mut lost) = (0_u32, 0_u32);
     let mut held = lru.hold();
     for (place, pfn) in pages.iter().enumerate() {
-        let Some(page) = lru.page(*pfn) else { continue };
+        let Some(index) = lru.index_of(*pfn) else { continue };
+        let Some(page) = lru.table().get(index as usize) else { continue };
         if !page.clear_flags(DescFlags::MLOCKED).contains(DescFlags::MLOCKED) {
             continue;
         }
         if !steps.batch_counter {
             counters.add_mlocked(-1);
         }
-        if held.isolate(*pfn) {
+        if held.isolate_index(index) {
             if !steps.one_reference {
                 page.get();
             }
@@ -204,9 +219,7 @@ fn put_back_all<'a, 'm, S: AddressSpace, const N: usize>(
         let pfn = pages[place];
         let Some(page) = lru.page(pfn) else { continue };
         let lock = PageLock::new(page);
-        let flags = page.flags();
-        let evictable = !flags.contains(DescFlags::MLOCKED);
-        if steps.local_put_back && evictable && !maybe_shared(flags, page.refs(), pins) {
+        if steps.local_put_back && is_fast(page, pins) {
             pages[fast] = pfn;
             fast += 1;
             continue;
@@ -223,6 +236,13 @@ fn put_back_all<'a, 'm, S: AddressSpace, const N: usize>(
     if fast > 0 {
         put_back_fast(space, lru, pages, context, events);
     }
+}
+
+/// True for a page that is mapped once and evictable; the caller holds `pins` references.
+#[inline]
+fn is_fast(page: &Descriptor, pins: u32) -> bool {
+    let flags = page.flags();
+    !flags.contains(DescFlags::MLOCKED) && !maybe_shared(flags, page.refs(), pins)
 }
 
 /// Puts pages that are mapped once and evictable straight back. Mirrors `__putback_lru_fast()` (3.12).
