@@ -125,7 +125,7 @@ impl<'m> Zone<'m> {
                 self.publish_free(&core);
                 return Ok(());
             }
-            PAGEBLOCK => core.give_whole_slowly(index >> PAGEBLOCK),
+            PAGEBLOCK => core.give_whole_slowly(index),
             _ => core.give_small(index, ORDER),
         }
         self.publish(&core);

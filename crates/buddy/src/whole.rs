@@ -87,24 +87,41 @@ impl ZoneCore<'_> {
         let set = Set::new(migrate_type, Self::WHOLE);
         let entry = self.candidates.lowest_row(set)?;
         let word = &mut entry.words[set.index()];
-        // Of each pair that has only one, that one. Where there is no such, the lowest is the first of a pair.
+        // Of each pair that has only one, the first bit.
         let halves = (*word ^ *word >> 1) & bits::starts(1);
-        let singles = *word & (halves | halves << 1);
-        let from = if halves != 0 { singles } else { *word };
-        let left = *word ^ (from & from.wrapping_neg());
-        if left == 0 {
-            return None; // the set's tree changes further up
+        if halves != 0 {
+            return self.take_single(set, halves);
         }
-        let block = entry.row * 64 + from.trailing_zeros();
+        // The lowest is the first of a pair.
+        let left = *word & word.wrapping_sub(1);
+        if left == 0 {
+            return None;
+        }
+        let block = entry.row * 64 + word.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
         *word = left;
         Self::fill(b, false);
-        if halves != 0 {
-            self.uncount(Self::WHOLE, 1);
-        } else {
-            self.count(Self::WHOLE, 1);
-            self.uncount(Self::WHOLE + 1, 1);
+        self.count(Self::WHOLE, 1);
+        self.uncount(Self::WHOLE + 1, 1);
+        self.free = self.free.wrapping_sub(1 << BLOCK_SHIFT);
+        Some(block << BLOCK_SHIFT)
+    }
+
+    /// The other half of [`take_whole`](Self::take_whole): the set's lowest row has pairs with only one.
+    #[inline(never)]
+    fn take_single(&mut self, set: Set, halves: u64) -> Option<u32> {
+        let entry = self.candidates.lowest_row(set)?;
+        let word = &mut entry.words[set.index()];
+        let at = (*word & (halves | halves << 1)).trailing_zeros();
+        let left = *word & !(1 << at);
+        if left == 0 {
+            return None; // the set's tree changes further up
         }
+        let block = entry.row * 64 + at;
+        let b = self.blocks.get_mut(block as usize)?;
+        *word = left;
+        Self::fill(b, false);
+        self.uncount(Self::WHOLE, 1);
         self.free = self.free.wrapping_sub(1 << BLOCK_SHIFT);
         Some(block << BLOCK_SHIFT)
     }
@@ -122,7 +139,7 @@ impl ZoneCore<'_> {
         let Some(word) = self.candidates.word_mut(Set::new(b.migrate_type, Self::WHOLE), block) else { return false };
         let old = *word;
         if old.wrapping_shr(block ^ 1) & 1 == 0 {
-            return self.give_single(block);
+            return self.give_single(index);
         }
         *word = old | 1u64.wrapping_shl(block);
         if let Some(b) = self.blocks.get_mut(block as usize) {
@@ -136,7 +153,8 @@ impl ZoneCore<'_> {
 
     /// The other half of [`give_whole_quickly`](Self::give_whole_quickly): the buddy is not wholly free and of the same type.
     #[inline(never)]
-    fn give_single(&mut self, block: u32) -> bool {
+    fn give_single(&mut self, index: u32) -> bool {
+        let block = index >> BLOCK_SHIFT;
         // The set's tree may change further up, or a buddy of another type be adopted.
         if self.blocks.get((block ^ 1) as usize).is_none_or(|b| b.top == Pageblock::WHOLE) {
             return false;
@@ -156,13 +174,14 @@ impl ZoneCore<'_> {
     /// Gives back one whole pageblock.
     pub(crate) fn give_whole(&mut self, index: u32) {
         if !self.give_whole_quickly(index) {
-            self.give_whole_slowly(index >> BLOCK_SHIFT);
+            self.give_whole_slowly(index);
         }
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn give_whole_slowly(&mut self, block: u32) {
+    pub(crate) fn give_whole_slowly(&mut self, index: u32) {
+        let block = index >> BLOCK_SHIFT;
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         Self::fill(b, true);
         let migrate_type = b.migrate_type;
