@@ -17,6 +17,8 @@ use pageblock_frame::MigrateType;
 
 /// Orders that have a set: 0 to 9.
 pub(crate) const SETS: usize = 10;
+/// The order of the sets of wholly free pageblocks.
+const WHOLE: usize = SETS - 1;
 /// Words for the same 64 entries, one a set and a few unused: a power of two.
 pub(crate) const ROW: usize = 64;
 /// Levels of the tree that suffice for `2^32` frames.
@@ -64,7 +66,7 @@ impl Entry<'_, '_> {
         }
     }
 
-    /// Takes a pageblock of the row out of the sets of a type from order `from` up to but without `to`.
+    /// Takes a pageblock of the row out of the sets of a type from order `from` up to but without `to`, at most 9.
     #[inline(always)]
     pub(crate) fn remove(self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
         let mut order = from;
@@ -85,9 +87,21 @@ impl Entry<'_, '_> {
 pub(crate) struct Set(u32);
 
 impl Set {
+    /// The set of a type and an order below 9.
     #[inline(always)]
     pub(crate) const fn new(migrate_type: MigrateType, order: u32) -> Self {
-        Self(migrate_type as u32 * SETS as u32 + order)
+        Self(migrate_type as u32 * WHOLE as u32 + order)
+    }
+
+    /// The set of a type's wholly free pageblocks: after all others, so that its number needs no multiplication.
+    #[inline(always)]
+    pub(crate) const fn whole(migrate_type: MigrateType) -> Self {
+        Self((WHOLE * MigrateType::COUNT) as u32 + migrate_type as u32)
+    }
+
+    /// The set of a type and any order up to 9.
+    pub(crate) const fn of(migrate_type: MigrateType, order: u32) -> Self {
+        if order == WHOLE as u32 { Self::whole(migrate_type) } else { Self::new(migrate_type, order) }
     }
 
     #[inline(always)]
@@ -155,7 +169,28 @@ impl<'m> Candidates<'m> {
         self.rows.get(at as usize).map_or(0, |row| row[set.index()])
     }
 
-    /// Adds a pageblock to the sets of a type from order `from` up to but without `to`.
+    /// Adds a wholly free pageblock to its type's set.
+    pub(crate) fn insert_whole(&mut self, migrate_type: MigrateType, block: u32) {
+        let set = Set::whole(migrate_type);
+        let Some(word) = self.word_mut(set, block) else { return };
+        let old = *word;
+        *word = old | 1 << (block % 64);
+        if old == 0 {
+            self.above.appeared(set, block / 64);
+        }
+    }
+
+    /// Takes a wholly free pageblock out of its type's set.
+    pub(crate) fn remove_whole(&mut self, migrate_type: MigrateType, block: u32) {
+        let set = Set::whole(migrate_type);
+        let Some(word) = self.word_mut(set, block) else { return };
+        *word &= !(1 << (block % 64));
+        if *word == 0 {
+            self.above.vanished(set, block / 64);
+        }
+    }
+
+    /// Adds a pageblock to the sets of a type from order `from` up to but without `to`, at most 9.
     #[inline(always)]
     pub(crate) fn insert(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
         let Some(row) = self.rows.get_mut((block / 64) as usize) else { return };
@@ -171,7 +206,7 @@ impl<'m> Candidates<'m> {
         }
     }
 
-    /// Takes a pageblock out of the sets of a type from order `from` up to but without `to`.
+    /// Takes a pageblock out of the sets of a type from order `from` up to but without `to`, at most 9.
     #[inline(always)]
     pub(crate) fn remove(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
         let row = block / 64;
@@ -317,6 +352,10 @@ impl Above<'_> {
 
     #[cold]
     fn vanished_above(&mut self, set: Set, row: u32) {
+        if self.top == 1 {
+            self.lowest[set.index()] = u32::MAX;
+            return;
+        }
         let mut at = row / 64;
         for level in 2..=self.top {
             let Some(word) = self.word_mut(level, at, set) else { break };

@@ -191,7 +191,7 @@ impl ZoneCore<'_> {
             top => 0..top + 1,
         };
         for order in orders {
-            if !self.candidates.contains(Set::new(b.migrate_type, u32::from(order)), block) {
+            if !self.candidates.contains(Set::of(b.migrate_type, u32::from(order)), block) {
                 return Err(Violation::NotInSet { block, order });
             }
             members[usize::from(order)] += 1;
@@ -203,7 +203,7 @@ impl ZoneCore<'_> {
     fn check_members(&self, members: &[[u64; SETS]; MigrateType::COUNT]) -> Result<(), Violation> {
         for (migrate_type, orders) in MigrateType::ALL.into_iter().zip(members) {
             for (order, &belong) in orders.iter().enumerate() {
-                if self.candidates.recount(Set::new(migrate_type, order as u32)) != Some(belong) {
+                if self.candidates.recount(Set::of(migrate_type, order as u32)) != Some(belong) {
                     return Err(Violation::Set { migrate_type, order: order as u8 });
                 }
             }

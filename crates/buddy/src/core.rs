@@ -84,7 +84,9 @@ impl ZoneCore<'_> {
     /// Recomputes the largest order of a pageblock that is not wholly free.
     pub(crate) fn refresh_top(&mut self, block: u32) {
         let top = bits::top_order(self.presence(block)).map_or(Pageblock::NO_TOP, |order| order as u8);
-        self.set_top(block, top);
+        if self.blocks.get(block as usize).is_some_and(|b| b.top != top) {
+            self.set_top(block, top);
+        }
     }
 
     /// Accounts for frames of a block of this type becoming free.

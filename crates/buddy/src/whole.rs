@@ -45,7 +45,7 @@ impl ZoneCore<'_> {
     /// The smallest maximal run of at least `order` in the lowest word that has one: first pageblock and order.
     #[inline]
     pub(crate) fn find_run(&mut self, migrate_type: MigrateType, order: u32) -> Option<(u32, u32)> {
-        let set = Set::new(migrate_type, Self::WHOLE);
+        let set = Set::whole(migrate_type);
         let wanted = order - BLOCK_SHIFT;
         let mut word = self.candidates.lowest(set)? / 64;
         loop {
@@ -72,7 +72,7 @@ impl ZoneCore<'_> {
     #[inline(always)]
     pub(crate) fn cut_run(&mut self, migrate_type: MigrateType, (block, run): (u32, u32), order: u32) {
         for member in block..block + (1 << (order - BLOCK_SHIFT)) {
-            self.candidates.remove(migrate_type, member, (Self::WHOLE, Self::WHOLE + 1));
+            self.candidates.remove_whole(migrate_type, member);
         }
         self.uncount(run, 1);
         for half in order..run {
@@ -84,7 +84,7 @@ impl ZoneCore<'_> {
     /// a call. `None`, with nothing changed, where it does not apply.
     #[inline(always)]
     pub(crate) fn take_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        let set = Set::new(migrate_type, Self::WHOLE);
+        let set = Set::whole(migrate_type);
         let entry = self.candidates.lowest_row(set)?;
         let word = &mut entry.words[set.index()];
         // Of each pair that has only one, the first bit.
@@ -136,7 +136,7 @@ impl ZoneCore<'_> {
         }
         let Some(b) = self.blocks.get(block as usize) else { return false };
         // It goes to its own type, which may have changed while it was out.
-        let Some(word) = self.candidates.word_mut(Set::new(b.migrate_type, Self::WHOLE), block) else { return false };
+        let Some(word) = self.candidates.word_mut(Set::whole(b.migrate_type), block) else { return false };
         let old = *word;
         if old.wrapping_shr(block ^ 1) & 1 == 0 {
             return self.give_single(index);
@@ -160,7 +160,7 @@ impl ZoneCore<'_> {
             return false;
         }
         let Some(b) = self.blocks.get_mut(block as usize) else { return false };
-        let Some(word) = self.candidates.word_mut(Set::new(b.migrate_type, Self::WHOLE), block) else { return false };
+        let Some(word) = self.candidates.word_mut(Set::whole(b.migrate_type), block) else { return false };
         if *word == 0 {
             return false;
         }
@@ -205,8 +205,8 @@ impl ZoneCore<'_> {
 
     #[inline(always)]
     fn join_run<const ADOPT: bool>(&mut self, block: u32, migrate_type: MigrateType) {
-        let set = Set::new(migrate_type, Self::WHOLE);
-        self.candidates.insert(migrate_type, block, (Self::WHOLE, Self::WHOLE + 1));
+        let set = Set::whole(migrate_type);
+        self.candidates.insert_whole(migrate_type, block);
         let mut word = self.candidates.word(set, block / 64);
         let mut at = block % 64;
         let mut level = 0;
@@ -251,17 +251,17 @@ impl ZoneCore<'_> {
         for member in members {
             let Some(b) = self.blocks.get_mut(member) else { return false };
             let old = core::mem::replace(&mut b.migrate_type, migrate_type);
-            self.candidates.remove(old, member as u32, (Self::WHOLE, Self::WHOLE + 1));
-            self.candidates.insert(migrate_type, member as u32, (Self::WHOLE, Self::WHOLE + 1));
+            self.candidates.remove_whole(old, member as u32);
+            self.candidates.insert_whole(migrate_type, member as u32);
         }
         true
     }
 
     /// Takes one wholly free pageblock out of its set, wherever in a run it is. What remains of the run is recounted.
     pub(crate) fn leave_whole(&mut self, block: u32, migrate_type: MigrateType) {
-        let set = Set::new(migrate_type, Self::WHOLE);
+        let set = Set::whole(migrate_type);
         self.count_runs_of(set, block / 64, u64::MAX);
-        self.candidates.remove(migrate_type, block, (Self::WHOLE, Self::WHOLE + 1));
+        self.candidates.remove_whole(migrate_type, block);
         self.count_runs_of(set, block / 64, 1);
     }
 
@@ -276,7 +276,7 @@ impl ZoneCore<'_> {
 
     /// The maximal runs of wholly free pageblocks of a type: order and how many.
     pub(crate) fn for_each_whole_run(&self, migrate_type: MigrateType, mut visit: impl FnMut(u32, u64)) {
-        let set = Set::new(migrate_type, Self::WHOLE);
+        let set = Set::whole(migrate_type);
         for word in 0..(self.blocks.len() as u32).div_ceil(64) {
             maximal_runs(self.candidates.word(set, word), self.levels, |level, runs| {
                 visit(BLOCK_SHIFT + level, u64::from(runs.count_ones()));
