@@ -128,8 +128,11 @@ fn disturb(index: usize, turn: u64) {
         let _ = FRAMES.drain();
     } else if turn % 8 == index as u64 {
         let cpu = CpuId::new(index as u32);
-        let offline = FRAMES.go_offline().and_then(|()| FRAMES.take_over(cpu)).and_then(|()| FRAMES.come_online());
-        assert!(offline.is_ok(), "CPU {index} does not go offline and come back: {offline:?}");
+        assert!(FRAMES.go_offline().is_ok(), "CPU {index} does not go offline");
+        // The first CPU may be emptying the lists at this moment.
+        let _ = FRAMES.take_over(cpu);
+        let online = FRAMES.come_online();
+        assert!(online.is_ok(), "CPU {index} does not come back: {online:?}");
     }
 }
 
