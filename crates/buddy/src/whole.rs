@@ -100,8 +100,9 @@ impl ZoneCore<'_> {
         let block = entry.row * 64 + word.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
         *word = left;
+        // One of the counts before the map and one after: next to each other they become a vector, which costs more.
+        self.nr_free[Self::WHOLE as usize] = self.nr_free[Self::WHOLE as usize].wrapping_add(1);
         Self::fill(b, false);
-        self.count(Self::WHOLE, 1);
         self.uncount(Self::WHOLE + 1, 1);
         self.free = self.free.wrapping_sub(1 << BLOCK_SHIFT);
         Some(block << BLOCK_SHIFT)
@@ -142,12 +143,12 @@ impl ZoneCore<'_> {
             return self.give_single(index);
         }
         *word = old | 1u64.wrapping_shl(block);
+        self.uncount(Self::WHOLE, 1);
+        self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
         if let Some(b) = self.blocks.get_mut(block as usize) {
             Self::fill(b, true);
         }
-        self.uncount(Self::WHOLE, 1);
         self.count(Self::WHOLE + 1, 1);
-        self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
         true
     }
 
