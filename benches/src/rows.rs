@@ -5,7 +5,7 @@ use pageblock_testkit::conformance::peers::{Depot, FrameAlloc, Summary};
 
 use crate::allocators::{Bitmap, BuddySystem, Nothing, OurZone};
 use crate::loops::{self, Mix};
-use crate::{Frames, POOL};
+use crate::{Frames, POOL, compaction};
 
 /// A loop with a name.
 ///
@@ -34,6 +34,9 @@ pub const ROWS: &[Row] = &[
     row("zone.order9", pair::<OurZone, 9>, PAIR, Some("harness.pair")),
     row("zone.mix", mix::<OurZone>, MIX, Some("harness.mix")),
     row("zone.bulk", zone_bulk, BULK, None),
+    row("compaction.scan_migrate", compaction::scan_migrate, BLOCKS, Some("compaction.scan_free")),
+    row("compaction.scan_free", compaction::scan_free, BLOCKS, None),
+    row("compaction.isolate", compaction::isolate, ISOLATE, None),
     row("mlock.step0", munlock::<0>, PAGES, None),
     row("mlock.step1", munlock::<1>, PAGES, None),
     row("mlock.step2", munlock::<2>, PAGES, None),
@@ -67,6 +70,10 @@ const MIX: Size = ((150_000, 200_000), 1);
 const PAGES: Size = ((16_384, 65_536), 1);
 /// The form of munlock that is not one of the seed's.
 const OURS: u8 = u8::MAX;
+/// One of length is a run over so many full pageblocks that cannot be emptied.
+const BLOCKS: Size = ((4, 24), compaction::BLOCKS);
+/// One of length is a half-free pageblock.
+const ISOLATE: Size = ((32, 224), 1);
 /// One of length is all frames of the pool, each once up and down.
 const BULK: Size = ((1, 3), POOL);
 

@@ -4,6 +4,10 @@
 //! free in the map, nobody can allocate them, and whoever stops half-way has nothing to put back but that entry.
 //! Every method holds the zone lock for a bounded number of word operations, with interrupts saved.
 
+mod view;
+
+pub use view::{BlockView, Held, Patience, Servable, count_free_blocks, note_of};
+
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -14,7 +18,6 @@ use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblo
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
-use crate::edit::for_each_run;
 use crate::policy::fallbacks;
 use crate::zone::Zone;
 
@@ -22,130 +25,6 @@ use crate::zone::Zone;
 const LOOKS_PER_HOLD: u32 = 64;
 /// From so many frames of one pageblock on, giving them back recounts the pageblock rather than merge one by one.
 const RECOUNT_FROM: usize = 6;
-
-/// Whether a scanner waits for the zone lock without a word.
-///
-/// ```
-/// assert_ne!(pageblock_buddy::Patience::Wait, pageblock_buddy::Patience::Note);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Patience {
-    /// It waits.
-    Wait,
-    /// It waits, but remembers that it had to: asynchronous runs end then.
-    Note,
-}
-
-/// A pageblock at one moment.
-///
-/// ```
-/// use pageblock_frame::MigrateType;
-/// let view = pageblock_buddy::BlockView::default();
-/// assert_eq!((view.migrate_type, view.used()), (MigrateType::Movable, 0));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BlockView {
-    /// Its number, from the zone's base.
-    pub block: u32,
-    /// Free frames.
-    pub free: u16,
-    /// Frames that belong to the allocator.
-    pub managed: u16,
-    /// What it is for; of a withheld pageblock, what it was for.
-    pub migrate_type: MigrateType,
-    /// Withheld from allocation, by whomever.
-    pub withheld: bool,
-    /// Skip bit: nothing to be found there.
-    pub skip: bool,
-    /// A number that scanners left there; 0 at first.
-    pub note: u16,
-    /// Largest order that it can serve, 9 if it is wholly free; `None` with nothing free.
-    pub largest: Option<Order>,
-}
-
-impl BlockView {
-    /// Frames in somebody's hands.
-    #[must_use]
-    pub const fn used(&self) -> u16 {
-        self.managed.saturating_sub(self.free)
-    }
-
-    /// True if all 512 frames are free.
-    #[must_use]
-    pub const fn is_wholly_free(&self) -> bool {
-        self.free as u64 == PAGEBLOCK_FRAMES
-    }
-
-    #[inline(always)]
-    fn of(block: u32, b: &Pageblock, skip: bool) -> Self {
-        let withheld = b.migrate_type == MigrateType::Isolate;
-        let largest = (b.top != Pageblock::NO_TOP).then(|| Order::saturating(b.top));
-        Self {
-            block,
-            free: b.free,
-            managed: b.managed,
-            migrate_type: if withheld { b.saved_type } else { b.migrate_type },
-            withheld,
-            skip,
-            note: u16::from_le_bytes([b.spare[0], b.spare[1]]),
-            largest,
-        }
-    }
-}
-
-/// How many maximal free blocks a pageblock's free frames make.
-///
-/// ```
-/// assert_eq!(pageblock_buddy::count_free_blocks(&[0b1011, u64::MAX, 0, 0, 0, 0, 0, 0]), 3);
-/// ```
-#[must_use]
-pub fn count_free_blocks(map: &[u64; BLOCK_WORDS]) -> u32 {
-    let mut blocks = 0;
-    for_each_run(map, |_, runs| blocks += runs);
-    blocks
-}
-
-/// A block that a scanner holds: its zone-relative index, and the state byte that it had.
-///
-/// ```
-/// use pageblock_buddy::Held;
-/// use pageblock_frame::{MigrateType, Order, StateByte};
-/// let held = Held { index: 8, state: StateByte::allocated(Order::new(3).unwrap(), MigrateType::Movable) };
-/// assert_eq!(held.order().frames(), 8);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
-    /// First frame.
-    pub index: u32,
-    /// What the frame was before it was taken out.
-    pub state: StateByte,
-}
-
-impl Held {
-    /// Size of the block.
-    #[must_use]
-    pub const fn order(self) -> Order {
-        self.state.order()
-    }
-}
-
-/// Who could serve a request from the free lists.
-///
-/// ```
-/// use pageblock_buddy::Servable;
-/// assert!(Servable::Own > Servable::No);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Servable {
-    /// Nobody.
-    No,
-    /// Another type, from a wholly free pageblock.
-    WholeBlock,
-    /// Another type, whose pageblock the request may take over.
-    Claimable,
-    /// The request's own type.
-    Own,
-}
 
 /// A scanner's access to a zone. One thread's; it notes whether it ever had to wait for the lock.
 ///
@@ -239,20 +118,19 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         self.lock().blocks.get(block as usize).map_or([0; BLOCK_WORDS], |b| b.map)
     }
 
-    /// Shows pageblocks to `visit`, which is called without the lock: each is as it was a moment ago.
-    pub fn survey(&self, blocks: Range<u32>, mut visit: impl FnMut(BlockView)) {
-        let mut views = [BlockView::default(); LOOKS_PER_HOLD as usize];
+    /// Shows pageblocks to `visit`, 64 to a lock hold. It is called with the lock held: it must be short, and call nothing.
+    #[inline(always)]
+    pub fn survey(&self, blocks: Range<u32>, mut visit: impl FnMut(u32, &Pageblock)) {
         let end = blocks.end.min(self.blocks());
         let mut at = blocks.start;
         while at < end {
-            let some = (end - at).min(LOOKS_PER_HOLD);
+            let next = (at + LOOKS_PER_HOLD).min(end);
             let core = self.lock();
-            for (slot, block) in views.iter_mut().zip(at..at + some) {
-                *slot = view(&core, block).unwrap_or_default();
+            let some = core.blocks.get(at as usize..next as usize).unwrap_or_default();
+            for (block, b) in (at..next).zip(some) {
+                visit(block, b);
             }
-            drop(core);
-            views.iter().take(some as usize).for_each(|view| visit(*view));
-            at += some;
+            at = next;
         }
     }
 
@@ -305,13 +183,18 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     #[inline]
     pub fn withhold(&self, block: u32) -> Option<BlockView> {
         let mut core = self.lock();
-        let migrate_type = core.blocks.get(block as usize)?.migrate_type;
-        if !migrate_type.is_ordinary() && migrate_type != MigrateType::Cma {
-            return None;
-        }
-        core.isolate(block).ok()?;
+        withhold(&mut core, block)?;
         self.zone.publish(&core);
         view(&core, block)
+    }
+
+    /// As [`withhold`](Self::withhold), and returns the free frames, which are the scanner's from now on: one bit a frame.
+    #[inline]
+    pub fn isolate(&self, block: u32) -> Option<[u64; BLOCK_WORDS]> {
+        let mut core = self.lock();
+        withhold(&mut core, block)?;
+        self.zone.publish(&core);
+        core.blocks.get(block as usize).map(|b| b.map)
     }
 
     /// Gives back to allocation what [`withhold`](Self::withhold) took, as the type it was.
@@ -408,12 +291,40 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         self.lock().skip.fill(false);
     }
 
-    /// Leaves a number with a pageblock; see [`BlockView::note`].
-    pub fn set_note(&self, block: u32, note: u16) {
-        if let Some(b) = self.lock().blocks.get_mut(block as usize) {
-            [b.spare[0], b.spare[1]] = note.to_le_bytes();
+    /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has, and one more; see
+    /// [`BlockView::note`].
+    pub fn note_free(&self, first: u32, which: u64) {
+        let mut core = self.lock();
+        let mut left = which;
+        while left != 0 {
+            if let Some(b) = core.blocks.get_mut((first + left.trailing_zeros()) as usize) {
+                set_note(b, b.free + 1);
+            }
+            left &= left - 1;
         }
     }
+
+    /// Forgets the numbers left with all pageblocks.
+    pub fn clear_notes(&self) {
+        for first in (0..self.blocks() as usize).step_by(LOOKS_PER_HOLD as usize) {
+            for b in self.lock().blocks.iter_mut().skip(first).take(LOOKS_PER_HOLD as usize) {
+                set_note(b, 0);
+            }
+        }
+    }
+}
+
+#[inline]
+fn withhold(core: &mut ZoneCore<'_>, block: u32) -> Option<()> {
+    let migrate_type = core.blocks.get(block as usize)?.migrate_type;
+    if !migrate_type.is_ordinary() && migrate_type != MigrateType::Cma {
+        return None;
+    }
+    core.isolate(block).ok()
+}
+
+const fn set_note(b: &mut Pageblock, note: u16) {
+    [b.spare[0], b.spare[1]] = note.to_le_bytes();
 }
 
 fn view(core: &ZoneCore<'_>, block: u32) -> Option<BlockView> {

@@ -3,9 +3,9 @@
 //! One pass over the pageblocks' counts, a load or two each and no frame looked at, gives both.
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::{BlockView, ZoneScan};
+use pageblock_buddy::{ZoneScan, note_of};
 use pageblock_frame::{
-    BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Platform, StateTable,
+    BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Platform, StateTable,
 };
 
 use crate::{Config, Request};
@@ -37,70 +37,94 @@ pub(crate) struct Choice {
 }
 
 /// The step of the histogram that a pageblock is in. One that is known to be impossible to empty is as good as full.
-pub(crate) const fn step_of(view: &BlockView) -> u16 {
-    if view.note != 0 { 0 } else { view.free / STEP }
+#[inline(always)]
+pub(crate) const fn step_of(b: &Pageblock) -> u16 {
+    if note_of(b) != 0 { 0 } else { b.free / STEP }
 }
 
 /// Whether something may be moved into this pageblock.
-pub(crate) const fn is_target(view: &BlockView) -> bool {
-    let movable = matches!(view.migrate_type, MigrateType::Movable | MigrateType::Cma);
-    movable && !view.withheld && view.free > 0 && !view.is_wholly_free()
+#[inline(always)]
+pub(crate) const fn is_target(b: &Pageblock) -> bool {
+    b.free > 0 && matches!(b.migrate_type, MigrateType::Movable | MigrateType::Cma) && !b.is_wholly_free()
 }
 
 /// The note that says: could not be emptied with this many free frames.
-pub(crate) const fn hopeless(view: &BlockView) -> u16 {
-    view.free + 1
+pub(crate) const fn hopeless(free: u16) -> u16 {
+    free + 1
 }
 
-fn is_source(view: &BlockView, request: &Request, order: Order) -> bool {
-    let whole = order < PAGEBLOCK_ORDER || u64::from(view.managed) == PAGEBLOCK_FRAMES;
-    let kind = view.migrate_type.is_ordinary()
-        || (view.migrate_type == MigrateType::Cma && request.migrate_type == MigrateType::Movable);
-    whole && kind && !view.withheld && view.managed > 0 && view.note != hopeless(view)
+/// What may be emptied for a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sources {
+    /// Fewest frames that must belong to the allocator.
+    least: u16,
+    /// One bit a migrate type.
+    types: u8,
+    /// Pageblocks that make one block of the wanted order.
+    group: u32,
+}
+
+impl Sources {
+    pub(crate) fn new(request: &Request, order: Order) -> Self {
+        let least = if order < PAGEBLOCK_ORDER { 1 } else { PAGEBLOCK_FRAMES as u16 };
+        let movable = request.migrate_type == MigrateType::Movable;
+        let types = 0b111 | u8::from(movable) << MigrateType::Cma as u8;
+        Self { least, types, group: (order.frames() / PAGEBLOCK_FRAMES).max(1) as u32 }
+    }
+
+    /// Whether a pageblock may be emptied, as far as its counts say.
+    #[inline(always)]
+    pub(crate) const fn contain(self, b: &Pageblock) -> bool {
+        // An isolated pageblock's type is in nobody's set.
+        let kind = self.types >> (b.migrate_type as u8) & 1 == 1;
+        b.managed >= self.least && kind && note_of(b) != hopeless(b.free)
+    }
 }
 
 impl Choice {
-    /// Looks at `blocks`. `order` is at least that of a single frame; `skip` is asked for pageblocks tried before.
+    /// Looks at `blocks`; `skip` is asked for pageblocks tried before.
     pub(crate) fn make<P: Platform>(
         scan: &ZoneScan<'_, '_, P>,
         blocks: core::ops::Range<u32>,
-        request: &Request,
-        order: Order,
+        sources: Sources,
         skip: impl Fn(u32) -> bool,
     ) -> Self {
         let mut choice = Self { candidates: ArrayVec::new(), space: [0; STEPS] };
-        let group = (order.frames() / PAGEBLOCK_FRAMES).max(1) as u32;
-        let mut cost = Some((0, 0));
-        scan.survey(blocks, |view| {
-            if is_target(&view)
-                && let Some(space) = choice.space.get_mut(usize::from(step_of(&view)))
+        let mut worst = u32::MAX;
+        let mut group = Some((0, 0));
+        scan.survey(blocks, |block, b| {
+            let room = if is_target(b) { u32::from(b.free) } else { 0 };
+            if room > 0
+                && let Some(space) = choice.space.get_mut(usize::from(step_of(b)))
             {
-                *space += u32::from(view.free);
+                *space += room;
             }
-            if view.block.is_multiple_of(group) {
-                cost = Some((0, 0));
+            let mut own = sources.contain(b).then(|| (u32::from(b.managed.saturating_sub(b.free)), room));
+            if sources.group > 1 {
+                let before = if block.is_multiple_of(sources.group) { Some((0, 0)) } else { group };
+                group = before.zip(own).map(|((used, free), (more, room))| (used + more, free + room));
+                own = group.filter(|_| (block + 1).is_multiple_of(sources.group));
             }
-            let usable = is_source(&view, request, order) && !skip(view.block);
-            let room = if is_target(&view) { u32::from(view.free) } else { 0 };
-            cost = cost.filter(|_| usable).map(|(used, free)| (used + u32::from(view.used()), free + room));
-            if (view.block + 1).is_multiple_of(group)
-                && let Some((used, free)) = cost.filter(|&(used, _)| used > 0)
+            if let Some((used, free)) = own
+                && used > 0
+                && used < worst
+                && !skip(block)
             {
-                choice.offer(Candidate { used, free, block: view.block + 1 - group });
+                worst = choice.offer(Candidate { used, free, block: block + 1 - sources.group });
             }
         });
         choice
     }
 
-    fn offer(&mut self, candidate: Candidate) {
+    /// Keeps a candidate; returns how many frames in use are too many from now on.
+    #[inline(never)]
+    fn offer(&mut self, candidate: Candidate) -> u32 {
         if self.candidates.is_full() {
-            if self.candidates.last().is_some_and(|last| last.used <= candidate.used) {
-                return;
-            }
             self.candidates.pop();
         }
         let at = self.candidates.partition_point(|known| known.used <= candidate.used);
         self.candidates.insert(at, candidate);
+        if self.candidates.is_full() { self.candidates.last().map_or(0, |last| last.used) } else { u32::MAX }
     }
 
     /// How empty targets must be at most to have room for what a candidate holds, as a step; `None` if there is not as much
@@ -124,9 +148,6 @@ pub(crate) fn appraise(
     (index, frames): (u32, u32),
     config: &Config,
 ) -> (Option<u32>, u32) {
-    if frames as u64 == PAGEBLOCK_FRAMES && *map == [0; BLOCK_WORDS] && !states.any_movable(index, frames) {
-        return (None, frames);
-    }
     let (mut used, mut free, mut read) = (0, 0, 0);
     let mut at = index & !63;
     while at < index + frames {

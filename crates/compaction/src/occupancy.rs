@@ -14,7 +14,7 @@ use pageblock_frame::{
     BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, Platform, StateByte,
 };
 
-use crate::choice::{Candidate, Choice, appraise, best_part, hopeless, is_target, step_of};
+use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_target, step_of};
 use crate::compactor::positions;
 use crate::moving::{CLUSTER, Cluster, Mover, Stock};
 use crate::{Compactor, Config, Origin, Outcome, Request, score};
@@ -97,7 +97,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         let windows = blocks.div_ceil(size.max(1));
         let first = self.compactor.window.load(Ordering::Relaxed) % windows.max(1);
         if self.request.full {
-            (0..blocks).for_each(|block| self.mover.scan.set_note(block, 0));
+            self.mover.scan.clear_notes();
         }
         for window in (first..windows).chain(0..first) {
             self.window = (window * size, ((window + 1) * size).min(blocks));
@@ -112,10 +112,13 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     fn in_window(&mut self) -> CompactResult {
+        // Pageblocks with more frames in use than this have not been read through all at once.
+        let mut weeded = 0;
         loop {
             let busy = &self.busy;
             let (scan, range) = (self.mover.scan, self.window.0..self.window.1);
-            let choice = Choice::make(scan, range, self.request, self.order, |block| busy.contains(&block));
+            let sources = Sources::new(self.request, self.order);
+            let choice = Choice::make(scan, range, sources, |block| busy.contains(&block));
             if choice.candidates.is_empty() {
                 return CompactResult::Complete;
             }
@@ -139,7 +142,53 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                     break;
                 }
             }
+            let worst = choice.candidates.last().map_or(0, |candidate| candidate.used);
+            if !any && self.order >= PAGEBLOCK_ORDER && weeded < worst {
+                weeded = if worst <= BLOCK / 2 { BLOCK / 2 } else { u32::MAX };
+                if !self.weed(weeded) && weeded == u32::MAX {
+                    return CompactResult::Complete;
+                }
+            }
         }
+    }
+
+    /// Reads through all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the best
+    /// have turned out to be unsuitable, one pass over the others costs less than choosing a few at a time. True if some can be.
+    fn weed(&mut self, most: u32) -> bool {
+        let config = *self.config();
+        let (scan, sources) = (self.mover.scan, Sources::new(self.request, self.order));
+        let states = scan.zone().states();
+        let mut at = self.window.0;
+        let mut any = false;
+        while at < self.window.1 {
+            let (mut seen, mut full) = (0u64, 0u64);
+            scan.survey(at..(at + 64).min(self.window.1), |block, b| {
+                let used = b.managed.saturating_sub(b.free);
+                let unknown = u64::from(used > 0 && u32::from(used) <= most && sources.contain(b));
+                seen |= unknown << ((block - at) % 64);
+                full |= u64::from(b.free == 0) << ((block - at) % 64);
+            });
+            let first = at;
+            let mut unfit = seen;
+            while seen != 0 {
+                let bit = seen & seen.wrapping_neg();
+                let block = first + seen.trailing_zeros();
+                seen ^= bit;
+                if full & bit != 0 && !states.any_movable(block * BLOCK, BLOCK) {
+                    self.counts.migrate_scanned += u64::from(BLOCK);
+                    continue;
+                }
+                let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), &config);
+                self.counts.migrate_scanned += u64::from(looked);
+                if used.is_some() {
+                    unfit ^= bit;
+                    any = true;
+                }
+            }
+            scan.note_free(first, unfit);
+            at += 64;
+        }
+        any
     }
 
     fn stop(&self) -> Option<CompactResult> {
@@ -225,9 +274,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
 
     /// Notes that a pageblock cannot be emptied as it is.
     fn give_up(&self, block: u32) {
-        if let Some(view) = self.mover.scan.view(block) {
-            self.mover.scan.set_note(block, hopeless(&view));
-        }
+        self.mover.scan.note_free(block, 1);
     }
 
     /// Moves all that is in use in a part of a withheld pageblock, or nothing.
@@ -349,11 +396,11 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         let scan = self.mover.scan;
         let mut some: ArrayVec<u32, 64> = ArrayVec::new();
         let source = self.source;
-        scan.survey(from..end, |view| {
-            let roomy = view.largest.is_some_and(|largest| largest >= order);
-            if is_target(&view) && step_of(&view) <= most && roomy && view.block != source {
+        scan.survey(from..end, |block, b| {
+            // With nothing free there is no largest order, and no target.
+            if is_target(b) && step_of(b) <= most && b.top >= order.as_u8() && block != source {
                 // No more than 64 pageblocks were asked for.
-                let _ = some.try_push(view.block);
+                let _ = some.try_push(block);
             }
         });
         for block in some.into_iter().rev() {

@@ -135,40 +135,82 @@ fn any_movable(bytes: &[AtomicU8]) -> bool {
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
 mod sse2 {
     use core::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8, _mm_setzero_si128,
+        __m128i, _mm_cmpeq_epi8, _mm_max_epu8, _mm_min_epu8, _mm_movemask_epi8, _mm_set1_epi8, _mm_setzero_si128,
+        _mm_xor_si128,
     };
 
     use crate::sync::AtomicU8;
 
-    /// Looks at all whole chunks of 64 bytes; returns what is left over.
+    /// Bytes looked at together.
+    const CHUNK: usize = 128;
+
+    /// Eight times sixteen bytes.
+    ///
+    /// # Safety
+    /// The CPU has SSE2.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    unsafe fn load(chunk: &[AtomicU8; CHUNK]) -> [__m128i; 8] {
+        let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
+        let (e, f, g, h): (__m128i, __m128i, __m128i, __m128i);
+        // SAFETY: reads the 128 borrowed bytes, which are initialised since they are atomics; has no other effect. It does
+        // what 128 relaxed loads of the same bytes could do.
+        unsafe {
+            core::arch::asm!(
+                "movdqu {a}, xmmword ptr [{at}]",
+                "movdqu {b}, xmmword ptr [{at} + 16]",
+                "movdqu {c}, xmmword ptr [{at} + 32]",
+                "movdqu {d}, xmmword ptr [{at} + 48]",
+                "movdqu {e}, xmmword ptr [{at} + 64]",
+                "movdqu {f}, xmmword ptr [{at} + 80]",
+                "movdqu {g}, xmmword ptr [{at} + 96]",
+                "movdqu {h}, xmmword ptr [{at} + 112]",
+                at = in(reg) chunk.as_ptr(),
+                a = out(xmm_reg) a,
+                b = out(xmm_reg) b,
+                c = out(xmm_reg) c,
+                d = out(xmm_reg) d,
+                e = out(xmm_reg) e,
+                f = out(xmm_reg) f,
+                g = out(xmm_reg) g,
+                h = out(xmm_reg) h,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// Looks at all whole chunks of 128 bytes; returns what is left over.
     ///
     /// # Safety
     /// The CPU has SSE2.
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) unsafe fn any_movable(bytes: &[AtomicU8]) -> (bool, &[AtomicU8]) {
-        let (kind, movable) = (_mm_set1_epi8(0xb0_u8.cast_signed()), _mm_set1_epi8(0x90_u8.cast_signed()));
-        let mut found = _mm_setzero_si128();
-        let mut rest = bytes;
-        while let Some((chunk, left)) = rest.split_first_chunk::<64>() {
-            for part in 0..4 {
-                let at = &raw const chunk[16 * part];
-                let value: __m128i;
-                // SAFETY: reads sixteen of the 64 borrowed bytes, which are initialised since they are atomics; has no
-                // other effect. It does what sixteen relaxed loads of the same bytes could do.
-                unsafe {
-                    core::arch::asm!(
-                        "movdqu {value}, xmmword ptr [{at}]",
-                        at = in(reg) at,
-                        value = lateout(xmm_reg) value,
-                        options(nostack, preserves_flags, readonly),
-                    );
-                }
-                found = _mm_or_si128(found, _mm_cmpeq_epi8(_mm_and_si128(value, kind), movable));
-            }
-            rest = left;
+        let (chunks, rest) = bytes.as_chunks::<CHUNK>();
+        // First whether any byte is as large as a movable head: what the kernel holds for itself is not.
+        let mut most = _mm_setzero_si128();
+        for chunk in chunks {
+            // SAFETY: as for this function.
+            let [a, b, c, d, e, f, g, h] = unsafe { load(chunk) };
+            let (ab, cd) = (_mm_max_epu8(a, b), _mm_max_epu8(c, d));
+            let (ef, gh) = (_mm_max_epu8(e, f), _mm_max_epu8(g, h));
+            most = _mm_max_epu8(most, _mm_max_epu8(_mm_max_epu8(ab, cd), _mm_max_epu8(ef, gh)));
         }
-        (_mm_movemask_epi8(found) != 0, rest)
+        let movable = _mm_set1_epi8(0x90_u8.cast_signed());
+        if _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(most, movable), most)) == 0 {
+            return (false, rest);
+        }
+        // A movable head is 0x90 to 0x9f: with those bits flipped 0 to 0x0f, and no other byte is.
+        let mut least = _mm_set1_epi8(-1);
+        for chunk in chunks {
+            // SAFETY: as for this function.
+            for value in unsafe { load(chunk) } {
+                least = _mm_min_epu8(least, _mm_xor_si128(value, movable));
+            }
+        }
+        let order = _mm_set1_epi8(0x0f);
+        (_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(least, order), least)) != 0, rest)
     }
 }
 
