@@ -99,7 +99,7 @@ impl Choice {
             {
                 *space += room;
             }
-            let mut own = sources.contain(b).then(|| (u32::from(b.managed.saturating_sub(b.free)), room));
+            let mut own = sources.contain(b).then(|| (u32::from(b.managed.wrapping_sub(b.free)), room));
             if sources.group > 1 {
                 let before = if block.is_multiple_of(sources.group) { Some((0, 0)) } else { group };
                 group = before.zip(own).map(|((used, free), (more, room))| (used + more, free + room));

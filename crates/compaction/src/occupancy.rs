@@ -143,9 +143,9 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                 }
             }
             let worst = choice.candidates.last().map_or(0, |candidate| candidate.used);
-            if !any && self.order >= PAGEBLOCK_ORDER && weeded < worst {
-                weeded = if worst <= BLOCK / 2 { BLOCK / 2 } else { u32::MAX };
-                if !self.weed(weeded) && weeded == u32::MAX {
+            if !any && self.order >= PAGEBLOCK_ORDER && weeded < worst.min(BLOCK) {
+                weeded = if worst <= BLOCK / 2 { BLOCK / 2 } else { BLOCK };
+                if !self.weed(weeded as u16) && weeded == BLOCK {
                     return CompactResult::Complete;
                 }
             }
@@ -154,41 +154,49 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
 
     /// Reads through all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the best
     /// have turned out to be unsuitable, one pass over the others costs less than choosing a few at a time. True if some can be.
-    fn weed(&mut self, most: u32) -> bool {
-        let config = *self.config();
+    fn weed(&mut self, most: u16) -> bool {
         let (scan, sources) = (self.mover.scan, Sources::new(self.request, self.order));
         let states = scan.zone().states();
+        let least = BLOCK as u16 - most;
         let mut at = self.window.0;
         let mut any = false;
         while at < self.window.1 {
-            let (mut seen, mut full) = (0u64, 0u64);
-            scan.survey(at..(at + 64).min(self.window.1), |block, b| {
-                let used = b.managed.saturating_sub(b.free);
-                let unknown = u64::from(used > 0 && u32::from(used) <= most && sources.contain(b));
-                seen |= unknown << ((block - at) % 64);
-                full |= u64::from(b.free == 0) << ((block - at) % 64);
-            });
-            let first = at;
-            let mut unfit = seen;
-            while seen != 0 {
-                let bit = seen & seen.wrapping_neg();
-                let block = first + seen.trailing_zeros();
-                seen ^= bit;
-                if full & bit != 0 && !states.any_movable(block * BLOCK, BLOCK) {
-                    self.counts.migrate_scanned += u64::from(BLOCK);
-                    continue;
+            let end = (at + 64).min(self.window.1);
+            let mut seen = 0u64;
+            scan.survey(at..end, |_, b| {
+                // One more bit from the top for each pageblock.
+                seen >>= 1;
+                // Not wholly free, and no more in use than asked for.
+                if u32::from(b.managed) == BLOCK && b.free.wrapping_sub(least) < most && sources.contain(b) {
+                    seen |= 1 << 63;
                 }
-                let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), &config);
-                self.counts.migrate_scanned += u64::from(looked);
-                if used.is_some() {
-                    unfit ^= bit;
-                    any = true;
+            });
+            seen >>= 64 - (end - at);
+            let all = seen;
+            let mut unfit = seen;
+            self.counts.migrate_scanned += u64::from(seen.count_ones() * BLOCK);
+            while seen != 0 {
+                let bit = seen.trailing_zeros();
+                seen &= seen - 1;
+                // Most that is full or nearly so is the kernel's, with nothing movable in it.
+                if states.any_movable((at + bit) * BLOCK, BLOCK) && self.can_be_emptied(at + bit) {
+                    unfit &= !(1 << bit);
                 }
             }
-            scan.note_free(first, unfit);
+            any |= unfit != all;
+            scan.note_free(at, unfit);
             at += 64;
         }
         any
+    }
+
+    /// Whether all of a pageblock's frames are free or in movable blocks.
+    #[inline(never)]
+    fn can_be_emptied(&mut self, block: u32) -> bool {
+        let scan = self.mover.scan;
+        let (used, looked) = appraise(scan.zone().states(), &scan.map(block), (block * BLOCK, BLOCK), self.config());
+        self.counts.migrate_scanned += u64::from(looked);
+        used.is_some()
     }
 
     fn stop(&self) -> Option<CompactResult> {

@@ -5,8 +5,8 @@
 //! say so (atomic accesses of different sizes may not race), hence the load is an instruction of its own where the
 //! target is known, and byte by byte elsewhere, under the model checker and under Miri.
 
-use crate::StateTable;
 use crate::sync::{AtomicU8, Ordering};
+use crate::{PAGEBLOCK_FRAMES, StateTable};
 
 /// Bits 7, 5 and 4: allocated, and the type. A movable head has 7 and 4 set and 5 clear (bit 6 is clear in every head with bit 7).
 #[cfg(test)]
@@ -111,16 +111,28 @@ impl StateTable<'_> {
     #[must_use]
     #[inline]
     pub fn any_movable(&self, index: u32, frames: u32) -> bool {
-        let bytes = self.run(index, frames as usize);
-        #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
+        let end = (index as usize).saturating_add(frames as usize);
+        if frames as u64 == PAGEBLOCK_FRAMES
+            && let Some(block) = self.bytes.get(index as usize..end)
+            && let Some(block) = block.first_chunk::<{ PAGEBLOCK_FRAMES as usize }>()
         {
-            // SAFETY: the crate is compiled for a target that has SSE2.
-            let (found, rest) = unsafe { sse2::any_movable(bytes) };
-            found || any_movable(rest)
+            // The usual question, with a length that the compiler knows.
+            return any_movable_in(block);
         }
-        #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri))))]
-        any_movable(bytes)
+        any_movable_in(self.run(index, frames as usize))
     }
+}
+
+#[inline(always)]
+fn any_movable_in(bytes: &[AtomicU8]) -> bool {
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
+    {
+        // SAFETY: the crate is compiled for a target that has SSE2.
+        let (found, rest) = unsafe { sse2::any_movable(bytes) };
+        found || any_movable(rest)
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri))))]
+    any_movable(bytes)
 }
 
 #[inline(always)]
