@@ -152,6 +152,8 @@ impl Run<'_> {
         (ours.fallbacks, ours.fallbacks_below_pageblock) = self.fallbacks;
         let mut by_events = figures::linux_by_events(&planner.linux, layout);
         (by_events.fallbacks, by_events.fallbacks_below_pageblock) = planner.fallbacks;
+        // Where compaction moved pages to is not known, but they take a frame each.
+        by_events.free_frames -= planner.moved_frames();
         let mut notes = Vec::new();
         let linux = linux_side(recording, reader, &by_events, (planner.events.total, &mut notes), layout);
         let present: u64 = layout.iter().map(ZoneLayout::present).sum();

@@ -338,6 +338,11 @@ impl Planner {
         self.nodes.iter().rev().find(|(span, _)| span.contains(pfn)).map_or(NodeId::default(), |&(_, node)| node)
     }
 
+    /// Frames of pages that compaction moved to frames that the trace does not name, and that are held there.
+    pub(crate) fn moved_frames(&self) -> u64 {
+        self.moved.iter().zip(Order::LIMIT.up_to()).map(|(pages, order)| pages.len() as u64 * order.frames()).sum()
+    }
+
     /// Blocks of the trace that are held.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(|block| block.left > 0)

@@ -75,7 +75,7 @@ fn fill(linux: &mut Linux, zone: &ZoneLayout, wanted: &Wanted) -> (Vec<(u64, Mig
         // A pageblock that memory fills only in part, at the bottom of it, is the kernel's first.
         if rest > 0 || kind == MigrateType::Movable {
             for (pfn, order) in parts.drain(..) {
-                nodes.add(pfn, order);
+                nodes.edges[usize::from(order)].push(pfn);
                 if used.last() != Some(&(pfn / PAGEBLOCK_FRAMES)) {
                     used.push(pfn / PAGEBLOCK_FRAMES);
                     rest = rest.saturating_sub(1);
@@ -173,6 +173,8 @@ fn lay_small(linux: &mut Linux, nodes: &mut Nodes, free: &[u64; Order::COUNT]) -
 /// Aligned pieces of memory in which something must stay held, by order.
 #[derive(Default)]
 struct Nodes {
+    /// Maximal pieces at the edge of memory: they may become free as a whole, since nothing beside them can.
+    edges: [Vec<u64>; PAGEBLOCK_ORDER.index() + 1],
     by_order: [VecDeque<u64>; PAGEBLOCK_ORDER.index() + 1],
 }
 
@@ -183,9 +185,13 @@ impl Nodes {
 
     /// A place for a free block of `order`: the first half of a piece twice as large, whose other half keeps something held.
     fn place(&mut self, order: u8) -> Option<u64> {
+        if let Some(first) = self.edges[usize::from(order)].pop() {
+            return Some(first);
+        }
         let parent = usize::from(order) + 1;
-        let from = (parent..self.by_order.len()).find(|&at| !self.by_order[at].is_empty())?;
-        let first = self.by_order[from].pop_front()?;
+        let has = |at: &usize| !self.by_order[*at].is_empty() || !self.edges[*at].is_empty();
+        let from = (parent..self.by_order.len()).find(has)?;
+        let first = self.by_order[from].pop_front().or_else(|| self.edges[from].pop())?;
         for half in (parent..from).rev() {
             self.by_order[half].push_back(first + (1 << half));
         }
