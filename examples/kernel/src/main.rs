@@ -21,6 +21,8 @@ enum Mode {
     Migrate,
     /// Memory fragmented on purpose, and 2 MiB pages made of it under running processes.
     Compact,
+    /// The same by the compaction thread, on a CPU of its own.
+    Kcompactd,
     /// An area locked in memory and unlocked, in each form of munlock; ticks are instructions with `--icount --cpus 1`.
     Mlock,
     /// Wrong frees, which have to be refused.

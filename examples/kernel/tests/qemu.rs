@@ -131,8 +131,8 @@ fn frames_move_from_under_processes() {
 
 #[test]
 fn compaction_makes_large_pages_under_processes() {
-    for cpus in [1, 4] {
-        let Some(run) = run("compact", "q35", "256M", cpus) else { return };
+    for (mode, cpus) in [("compact", 1), ("compact", 4), ("kcompactd", 4)] {
+        let Some(run) = run(mode, "q35", "256M", cpus) else { return };
         let made = run.log.lines().find_map(|line| line.strip_prefix("compaction: ")?.split_once(" pages of 2 MiB by"));
         let made: u64 = made.and_then(|(made, _)| made.parse().ok()).expect("a number");
         // Half of 251 MiB is free, less what the watermarks keep back.

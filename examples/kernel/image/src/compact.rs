@@ -1,11 +1,11 @@
 //! Memory fragmented on purpose, and 2 MiB pages made of it while processes run on it.
 
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
-use pageblock::{Gfp, Order, Pfn};
-use pageblock_compaction::{Compactor, Config, Priority, Request, VmStat};
-use pageblock_frame::sync::{AtomicU64, Lock};
+use arrayvec::ArrayVec;
+use pageblock::{Gfp, NodeId, Order, Pfn, Platform, ZoneKind};
+use pageblock_compaction::{Compactor, Config, Kcompactd, Kswapd, Next, Priority, Request, VmStat, ZoneRef};
+use pageblock_frame::sync::Lock;
 use pageblock_frame::{MigrateType, PAGE_SIZE, PAGEBLOCK_ORDER};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -22,7 +22,6 @@ const ZONES: usize = 4;
 static COMPACTORS: [Compactor; ZONES] = [const { Compactor::new(Config::new()) }; ZONES];
 /// 2 MiB pages that were made.
 static HUGE: Lock<Vec<Held>> = Lock::new(Vec::new());
-static MOVED: AtomicU64 = AtomicU64::new(0);
 /// Of a hundred frames of the fill, how many the kernel holds for itself: they cannot move.
 const KERNEL_SHARE: u64 = 5;
 /// Of a hundred frames that are free, how many the fill takes.
@@ -30,11 +29,25 @@ const FILL: u64 = 90;
 /// Runs in a row without a block after which no more is expected.
 const PATIENCE: u32 = 4;
 
+/// The compaction thread of the node: the last CPU, asleep until it is woken.
+static KCOMPACTD: Kcompactd = Kcompactd::new(NodeId::new(0));
+/// How long an allocation waits for the compaction thread, in nanoseconds.
+const WAIT_NS: u64 = 200_000_000;
+
+/// Who compacts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Compaction {
+    /// The CPU that wants a block.
+    Direct,
+    /// The compaction thread, on a CPU of its own; there are at least two.
+    Thread,
+}
+
 /// Fragments memory, compacts it, takes everything down.
 ///
 /// # Panics
 /// A process does not find what it left, compaction makes nothing, or frames are missing in the end.
-pub fn run(boot: &BootInfo) {
+pub fn run(boot: &BootInfo, by: Compaction) {
     let before = mm::free_frames();
     let pages = before * FILL / 100;
     SPACE.open(pages, Pfn::new(boot.ram_end().div_ceil(PAGE_SIZE)));
@@ -43,9 +56,16 @@ pub fn run(boot: &BootInfo) {
     let kernel = fragment(pages);
     let without = count_huge();
     println!("compaction: {} of {before} frames free, {without} pages of 2 MiB among them", mm::free_frames());
-    hammer::run(pages, make_huge);
+    match by {
+        Compaction::Direct => hammer::run(pages, || make_huge(take_directly)),
+        Compaction::Thread => {
+            hammer::set_daemon(Some(be_kcompactd));
+            hammer::run(pages, || make_huge(ask_thread));
+            hammer::set_daemon(None);
+        }
+    }
     let made = HUGE.lock().len() as u64;
-    let moved = MOVED.load(Ordering::Relaxed);
+    let moved = vmstat().migrate_success;
     println!("compaction: {made} pages of 2 MiB by moving {moved} frames, {} frames free", mm::free_frames());
     mm::check();
     assert!(made > without, "compaction made nothing");
@@ -92,11 +112,11 @@ pub fn compact_memory() {
     }
 }
 
-/// Prints compaction's counters as `/proc/vmstat` does, all zones together.
-pub fn print_vmstat() {
+/// Compaction's counters, all zones together. Displays as `/proc/vmstat` does.
+pub fn vmstat() -> VmStat {
     let mut sum = VmStat::default();
     COMPACTORS.iter().for_each(|compactor| sum.add(&compactor.vmstat()));
-    println!("{sum}");
+    sum
 }
 
 /// How many 2 MiB pages can be had as it is.
@@ -111,29 +131,47 @@ fn count_huge() -> u64 {
     blocks.len() as u64
 }
 
-/// Takes 2 MiB pages, by compaction where none is free, until that gives no more.
-fn make_huge() {
+/// Takes 2 MiB pages, and has `help` make one where none is free, until that gives no more.
+fn make_huge(help: fn(u64) -> Option<Held>) {
     let mut failures = 0;
     while failures < PATIENCE {
-        match take_huge() {
+        let serial = HUGE.lock().len() as u64;
+        match take(serial).or_else(|| help(serial)) {
             Some(block) => HUGE.lock().push(block),
             None => failures += 1,
         }
     }
 }
 
-fn take_huge() -> Option<Held> {
-    let serial = HUGE.lock().len() as u64;
-    if let Some(block) = Held::take(PAGEBLOCK_ORDER, Gfp::TRANSHUGE_LIGHT, serial) {
-        return Some(block);
-    }
+fn take(serial: u64) -> Option<Held> {
+    Held::take(PAGEBLOCK_ORDER, Gfp::TRANSHUGE_LIGHT, serial)
+}
+
+/// Compacts zone after zone until one gives a block.
+fn take_directly(serial: u64) -> Option<Held> {
     let request = Request::direct(PAGEBLOCK_ORDER, MigrateType::Movable, Priority::SyncLight);
     for (zone, compactor) in FRAMES.zones().iter().zip(&COMPACTORS).rev() {
         let outcome = compactor.run::<Kernel, _>(zone, &SPACE, &request);
-        MOVED.fetch_add(outcome.counts.migrated, Ordering::Relaxed);
         if let Some(pfn) = outcome.captured {
             return Some(Held::adopt(pfn, PAGEBLOCK_ORDER, serial));
         }
     }
-    Held::take(PAGEBLOCK_ORDER, Gfp::TRANSHUGE_LIGHT, serial)
+    take(serial)
+}
+
+/// Wakes the compaction thread and waits for a block.
+fn ask_thread(serial: u64) -> Option<Held> {
+    KCOMPACTD.wake::<Kernel>(PAGEBLOCK_ORDER, ZoneKind::Normal);
+    let deadline = Kernel::now() + WAIT_NS;
+    while KCOMPACTD.is_wanted() && Kernel::now() < deadline {
+        core::hint::spin_loop();
+    }
+    take(serial)
+}
+
+/// One turn of the compaction thread: works until it may sleep.
+fn be_kcompactd() {
+    let zones = FRAMES.zones().iter().zip(&COMPACTORS).map(|(zone, compactor)| ZoneRef { zone, compactor });
+    let zones: ArrayVec<ZoneRef<'_, '_>, ZONES> = zones.take(ZONES).collect();
+    while KCOMPACTD.step::<Kernel, _>(&zones, &SPACE, Kswapd::Asleep, Kernel::now()) == Next::Again {}
 }

@@ -27,6 +27,8 @@ static PAGES: AtomicU64 = AtomicU64::new(0);
 static ACCESSES: AtomicU64 = AtomicU64::new(0);
 /// What the first CPU does meanwhile.
 static MEANWHILE: Lock<fn()> = Lock::new(|| {});
+/// What the last CPU does instead of being a process: called again and again, with sleep in between.
+static DAEMON: Lock<Option<fn()>> = Lock::new(None);
 
 /// Word of a page that says which page it is; the words behind it belong to one CPU each.
 const NAME: usize = 0;
@@ -79,12 +81,35 @@ fn access(page: u64, index: usize, expected: &mut u32) {
     *expected += 1;
 }
 
+fn daemon_of(index: usize) -> Option<fn()> {
+    let last = cpu::online().map(|cpu| cpu.id().index()).max();
+    DAEMON.lock().filter(|_| last == Some(index))
+}
+
+/// Sleeps between calls until an interrupt: a kick, or the tick.
+fn be_daemon(daemon: fn()) {
+    apic::start_timer(TICK_NS);
+    while RUNNING.load(Ordering::Acquire) {
+        daemon();
+        x86_64::instructions::hlt();
+    }
+    apic::stop_timer();
+}
+
+/// Makes the last CPU a daemon from the next [`run`] on; it needs another one beside the first.
+pub fn set_daemon(daemon: Option<fn()>) {
+    *DAEMON.lock() = daemon;
+}
+
 fn job(index: usize) {
     if index == 0 {
         let meanwhile = *MEANWHILE.lock();
         meanwhile();
         RUNNING.store(false, Ordering::Release);
         return;
+    }
+    if let Some(daemon) = daemon_of(index) {
+        return be_daemon(daemon);
     }
     let pages = PAGES.load(Ordering::Relaxed);
     let mut expected = EXPECTED[index].lock();

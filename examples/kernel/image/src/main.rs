@@ -42,6 +42,7 @@ use core::sync::atomic::Ordering;
 
 use arch::{apic, clock, cpu, ipi, paging, smp};
 use boot::pvh::{self, BootInfo};
+use compact::Compaction;
 use console::print_emergency;
 use mm::FRAMES;
 use qemu::{Exit, exit};
@@ -89,7 +90,8 @@ extern "C" fn kmain(start_info: u64) -> ! {
             space::SPACE.shoot.store(boot.cmdline.number("shoot", 1) != 0, Ordering::Relaxed);
             moving::run(&boot);
         }
-        "compact" => compact::run(&boot),
+        "compact" => compact::run(&boot, Compaction::Direct),
+        "kcompactd" => compact::run(&boot, Compaction::Thread),
         "mlock" => mlocked::run(),
         "misuse" => misuse::run(),
         "icount" => icount::run(),

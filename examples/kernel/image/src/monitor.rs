@@ -45,7 +45,7 @@ const COMMANDS: &[Command] = &[
     },
     Command { name: "frag", usage: "scatter memory; again: put it right", run: |boot, _| holdings::fragment(boot) },
     Command { name: "compact", usage: "move what is in the way", run: |_, _| compact::compact_memory() },
-    Command { name: "vmstat", usage: "compaction's counters", run: |_, _| compact::print_vmstat() },
+    Command { name: "vmstat", usage: "compaction's counters", run: |_, _| print!("{}", compact::vmstat()) },
     Command { name: "stress", usage: "[ROUNDS] [TICK_US]: all CPUs allocate and free", run: |_, words| stress(words) },
     Command { name: "exhaust", usage: "take the last frame, and give all back", run: |_, _| exhaust::run() },
     Command { name: "check", usage: "recompute everything from the free maps", run: |_, _| check() },

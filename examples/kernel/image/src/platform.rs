@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use pageblock_frame::{CpuId, IrqState, Platform};
+use pageblock_frame::{CpuId, IrqState, NodeId, Platform};
 use x86_64::instructions::interrupts;
 
 use crate::arch::idt::vector;
@@ -44,6 +44,13 @@ unsafe impl Platform for Kernel {
 
     fn now() -> u64 {
         clock::now_ns()
+    }
+
+    /// The thread is the last CPU: an interrupt ends its sleep.
+    fn wake_kcompactd(_node: NodeId) {
+        if let Some(last) = cpu::online().last() {
+            apic::send(last, vector::KICK);
+        }
     }
 
     fn kick(target: CpuId) {
