@@ -129,6 +129,9 @@ impl ZoneCore<'_> {
         if mask == 0 {
             return; // nothing came, or blocks larger than a word, which went back one by one
         }
+        if pieces == 1 {
+            return self.give(word << WORD_ORDER | mask.trailing_zeros(), order);
+        }
         if pieces < RECOUNT_FROM {
             let mut left = mask & bits::runs(mask, order);
             while left != 0 {
