@@ -12,6 +12,8 @@ pub(crate) const WINDOW: u64 = 512;
 /// Pages in a batch: what one hold of the LRU lock covers. With the bitmap it stays below 512 bytes of stack.
 const BATCH: usize = 96;
 
+const _: () = assert!(BATCH * size_of::<u32>() + size_of::<Waiting>() <= 512);
+
 /// Pages of the window that wait for a pass over their list set.
 type Waiting = [u64; (WINDOW / 64) as usize];
 

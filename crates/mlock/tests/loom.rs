@@ -222,15 +222,24 @@ fn two_munlocks_of_a_shared_page() {
 fn munlock_against_a_new_lock_of_the_page() {
     static SET_ANEW: AtomicUsize = AtomicUsize::new(0);
     static NEVER_CLEARED: AtomicUsize = AtomicUsize::new(0);
-    both_forms(|steps| {
-        let space = Space::new(1, true);
-        let other = space.clone();
-        let thread = thread::spawn(move || other.lock_second(steps));
-        space.unlock(0, steps);
-        thread.join().unwrap();
-        space.check(true);
-        let anew = space.lru[0].counters().event(Event::Mlocked) > 1;
-        if anew { &SET_ANEW } else { &NEVER_CLEARED }.fetch_add(1, Ordering::Relaxed);
-    });
+    static TAKEN_BACK: AtomicUsize = AtomicUsize::new(0);
+    // The older form of mlock sets the flag without the LRU lock.
+    for (unlock, lock) in [(8, 8), (7, 8), (8, 7), (7, 7)] {
+        let form = |number: u8| if number == 8 { Steps::default() } else { Steps::seed(number) };
+        let (unlock, lock) = (form(unlock), form(lock));
+        explore(move || {
+            let space = Space::new(1, true);
+            let other = space.clone();
+            let thread = thread::spawn(move || other.lock_second(lock));
+            space.unlock(0, unlock);
+            thread.join().unwrap();
+            space.check(true);
+            let event = |event| space.lru[0].counters().event(event);
+            if event(Event::Mlocked) > 1 { &SET_ANEW } else { &NEVER_CLEARED }.fetch_add(1, Ordering::Relaxed);
+            let moved = event(Event::Munlocked) > 0 && event(Event::Rescued) == 0;
+            TAKEN_BACK.fetch_add(usize::from(unlock.runs && moved), Ordering::Relaxed);
+        });
+    }
     assert!(SET_ANEW.load(Ordering::Relaxed) > 0 && NEVER_CLEARED.load(Ordering::Relaxed) > 0);
+    assert!(TAKEN_BACK.load(Ordering::Relaxed) > 0, "the flag was never set anew between clearing it and looking again");
 }
