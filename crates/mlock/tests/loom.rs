@@ -241,5 +241,8 @@ fn munlock_against_a_new_lock_of_the_page() {
         });
     }
     assert!(SET_ANEW.load(Ordering::Relaxed) > 0 && NEVER_CLEARED.load(Ordering::Relaxed) > 0);
-    assert!(TAKEN_BACK.load(Ordering::Relaxed) > 0, "the flag was never set anew between clearing it and looking again");
+    assert!(
+        TAKEN_BACK.load(Ordering::Relaxed) > 0,
+        "the flag was never set anew between clearing it and looking again"
+    );
 }
