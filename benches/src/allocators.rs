@@ -25,7 +25,7 @@ pub trait Frames {
 
 #[cold]
 #[inline(never)]
-fn refused(order: u8) -> ! {
+pub(crate) fn refused(order: u8) -> ! {
     panic!("a block of order {order} was refused, or its free")
 }
 

@@ -1,17 +1,19 @@
 //! The loops that are measured, on our allocators and on those of others.
 //!
-//! * [`Frames`]: an allocator as the loops see it; [`allocators`] has the adapters
+//! * [`Frames`]: an allocator as the loops see it; [`allocators`] has the adapters, [`machine`] the whole allocator's
 //! * [`loops`]: alloc+free pairs, a random mix at half occupancy, bulk
 //! * [`compaction`]: zones in which its scanners find nothing, or a choice
 //! * [`rows`]: each loop by name, as `benches/instructions` counts it
 //!
-//! The one `unsafe` block is in [`allocators::empty_zone`]: a zone that owns its storage through the testkit.
+//! `unsafe` is where a zone or an allocator owns its storage through the testkit, and where frames without anything
+//! behind them are freed.
 
 #![deny(unsafe_code)]
 
 pub mod allocators;
 pub mod compaction;
 pub mod loops;
+pub mod machine;
 pub mod rows;
 
 pub use allocators::Frames;

@@ -21,6 +21,37 @@ pub fn pairs<A: Frames>(allocator: &mut A, order: u8, pairs: u64) {
     }
 }
 
+/// The same with an order that is known when the program is compiled, as it mostly is.
+#[inline(never)]
+pub fn pairs_of<A: Frames, const ORDER: u8>(allocator: &mut A, pairs: u64) {
+    for _ in 0..pairs {
+        let block = allocator.alloc(ORDER);
+        allocator.free(block, ORDER);
+    }
+}
+
+/// Allocates a frame for every element.
+#[inline(never)]
+pub fn fill<A: Frames>(allocator: &mut A, frames: &mut [u32]) {
+    for frame in frames {
+        *frame = allocator.alloc(0) as u32;
+    }
+}
+
+/// Frees all of them, in this order.
+#[inline(never)]
+pub fn empty<A: Frames>(allocator: &mut A, frames: &[u32]) {
+    for &frame in frames {
+        allocator.free(u64::from(frame), 0);
+    }
+}
+
+/// Brings the frames into random order.
+pub fn shuffle(frames: &mut [u32]) {
+    use rand::seq::SliceRandom;
+    frames.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(7));
+}
+
 /// One step of the mix: allocate a block of an order, or free the live block with a number.
 #[derive(Clone, Copy, Debug)]
 pub struct Step(u32);

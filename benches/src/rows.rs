@@ -5,6 +5,7 @@ use pageblock_testkit::conformance::peers::{Depot, FrameAlloc, Summary};
 
 use crate::allocators::{Bitmap, BuddySystem, Nothing, OurZone};
 use crate::loops::{self, Mix};
+use crate::machine::{Floor, Machine};
 use crate::{Frames, POOL, compaction};
 
 /// A loop with a name.
@@ -29,6 +30,35 @@ pub struct Row {
 pub const ROWS: &[Row] = &[
     row("harness.pair", pair::<Nothing, 0>, PAIR, None),
     row("harness.mix", mix::<Nothing>, MIX, None),
+    row("harness.pair_of", pair_of::<Nothing, 0>, PAIR, None),
+    row("harness.step", mix::<Nothing>, STEP, None),
+    row("harness.bulk_alloc", bulk_alloc::<Nothing>, PASS, None),
+    row("harness.bulk_free", bulk_free::<Nothing, IN_ORDER>, PASS, None),
+    row("pcp.order0", pair_of::<Machine, 0>, PAIR, Some("harness.pair_of")),
+    row("pcp.order3", pair_of::<Machine, 3>, PAIR, Some("harness.pair_of")),
+    row("pcp.order9", pair_of::<Machine, 9>, PAIR, Some("harness.pair_of")),
+    row("pcp.any_order", pair::<Machine, 0>, PAIR, Some("harness.pair")),
+    row("pcp.hardened", pair_of::<Machine<true>, 0>, PAIR, Some("harness.pair_of")),
+    row("pcp.bulk_alloc", bulk_alloc::<Machine>, PASS, Some("harness.bulk_alloc")),
+    row("pcp.bulk_free", bulk_free::<Machine, IN_ORDER>, PASS, Some("harness.bulk_free")),
+    row("pcp.bulk_free_random", bulk_free::<Machine, RANDOM>, PASS, Some("harness.bulk_free")),
+    row("pcp.mix", mix::<Machine>, STEP, Some("harness.step")),
+    row("zone.bulk_alloc", bulk_alloc::<OurZone>, PASS, Some("harness.bulk_alloc")),
+    row("zone.bulk_free", bulk_free::<OurZone, IN_ORDER>, PASS, Some("harness.bulk_free")),
+    row("zone.bulk_free_random", bulk_free::<OurZone, RANDOM>, PASS, Some("harness.bulk_free")),
+    row("peer.frame-alloc.bulk_alloc", bulk_alloc::<FrameAlloc<Summary>>, PASS, Some("harness.bulk_alloc")),
+    row("peer.frame-alloc.bulk_free", bulk_free::<FrameAlloc<Summary>, IN_ORDER>, PASS, Some("harness.bulk_free")),
+    row("peer.frame-alloc.bulk_free_random", bulk_free::<FrameAlloc<Summary>, RANDOM>, PASS, Some("harness.bulk_free")),
+    row("peer.frame-alloc-depot.bulk_alloc", bulk_alloc::<FrameAlloc<Depot>>, PASS, Some("harness.bulk_alloc")),
+    row("peer.frame-alloc-depot.bulk_free", bulk_free::<FrameAlloc<Depot>, IN_ORDER>, PASS, Some("harness.bulk_free")),
+    row("peer.frame-alloc-depot.order3", pair::<FrameAlloc<Depot>, 3>, PAIR, Some("harness.pair")),
+    row("peer.bitmap-allocator.bulk_alloc", bulk_alloc::<Bitmap>, PASS, Some("harness.bulk_alloc")),
+    row("peer.bitmap-allocator.bulk_free", bulk_free::<Bitmap, IN_ORDER>, PASS, Some("harness.bulk_free")),
+    row("peer.bitmap-allocator.bulk_free_random", bulk_free::<Bitmap, RANDOM>, PASS, Some("harness.bulk_free")),
+    row("peer.buddy_system_allocator.bulk_alloc", bulk_alloc::<BuddySystem>, PASS, Some("harness.bulk_alloc")),
+    row("peer.buddy_system_allocator.bulk_free", bulk_free::<BuddySystem, IN_ORDER>, PASS, Some("harness.bulk_free")),
+    row("floor.stack", pair_of::<Floor<false>, 0>, PAIR, Some("harness.pair_of")),
+    row("floor.state", pair_of::<Floor<true>, 0>, PAIR, Some("harness.pair_of")),
     row("zone.order0", pair::<OurZone, 0>, PAIR, Some("harness.pair")),
     row("zone.order3", pair::<OurZone, 3>, PAIR, Some("harness.pair")),
     row("zone.order9", pair::<OurZone, 9>, PAIR, Some("harness.pair")),
@@ -74,6 +104,14 @@ const OURS: u8 = u8::MAX;
 const BLOCKS: Size = ((4, 24), compaction::BLOCKS);
 /// One of length is a half-free pageblock.
 const ISOLATE: Size = ((32, 224), 1);
+/// The same a step.
+const STEP: Size = (MIX.0, 2);
+/// One of length is an operation; the loop runs over so many frames of the pool. What comes before and after it, whatever
+/// its length, are all the frames: so the difference between the lengths is that of the loop alone.
+const PASS: Size = ((POOL / 4, POOL), 1);
+/// Whether frames are freed in the order in which they were allocated.
+const IN_ORDER: bool = false;
+const RANDOM: bool = true;
 /// One of length is all frames of the pool, each once up and down.
 const BULK: Size = ((1, 3), POOL);
 
@@ -89,6 +127,10 @@ pub fn find(name: &str) -> Option<&'static Row> {
 
 fn pair<A: Frames, const ORDER: u8>(pairs: u64) {
     loops::pairs(&mut A::new(POOL), core::hint::black_box(ORDER), pairs);
+}
+
+fn pair_of<A: Frames, const ORDER: u8>(pairs: u64) {
+    loops::pairs_of::<A, ORDER>(&mut A::new(POOL), pairs);
 }
 
 fn mix<A: Frames>(pairs: u64) {
@@ -109,6 +151,23 @@ fn munlock<const PATCHES: u8>(pages: u64) {
     area.lock();
     area.unlock_first(pages, core::hint::black_box(steps));
     assert_eq!(area.nr_mlock(), (PAGES.0.1 - pages) as i64);
+}
+
+fn bulk_alloc<A: Frames>(frames: u64) {
+    let mut allocator = A::new(POOL);
+    let mut buffer = loops::frame_buffer();
+    loops::fill(&mut allocator, buffer.get_mut(..frames as usize).unwrap_or_default());
+    std::hint::black_box(&buffer);
+}
+
+fn bulk_free<A: Frames, const RANDOMLY: bool>(frames: u64) {
+    let mut allocator = A::new(POOL);
+    let mut buffer = loops::frame_buffer();
+    loops::fill(&mut allocator, &mut buffer);
+    if RANDOMLY {
+        loops::shuffle(&mut buffer);
+    }
+    loops::empty(&mut allocator, buffer.get(..frames as usize).unwrap_or_default());
 }
 
 fn zone_bulk(passes: u64) {

@@ -55,4 +55,4 @@ pub use memory::{claim_frames, zero_through_mapping};
 pub use migrate::MigrateType;
 pub use order::{COSTLY_ORDER, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 pub use platform::{IrqState, Platform};
-pub use state::{FrameState, StateByte, StateTable};
+pub use state::{FrameState, StateByte, StateTable, TypeBits};

@@ -42,6 +42,35 @@ const TAG_ISOLATED: u8 = 0x10;
 #[repr(transparent)]
 pub struct StateByte(u8);
 
+/// The migrate type of a head as it stands in the state byte: 0, 16, 32 or 48.
+///
+/// ```
+/// use pageblock_frame::{MigrateType, Order, StateByte};
+/// let state = StateByte::allocated(Order::ZERO, MigrateType::Reclaimable);
+/// assert_eq!(state.allocated_as(Order::ZERO).unwrap().get(), 32);
+/// assert!(state.allocated_as(Order::MAX).is_none());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TypeBits(u32);
+
+impl TypeBits {
+    /// Those of a type.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(migrate_type: MigrateType) -> Self {
+        Self(StateByte::type_bits(migrate_type) as u32)
+    }
+
+    /// The number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn get(self) -> u32 {
+        // SAFETY: both constructors see to it. The compiler need not mask what it shifts back and forth.
+        unsafe { core::hint::assert_unchecked(self.0 & !(3 << TYPE_SHIFT) == 0) };
+        self.0
+    }
+}
+
 /// A decoded state byte; see the [module's table](self).
 ///
 /// ```
@@ -131,6 +160,14 @@ impl StateByte {
     #[inline(always)]
     pub const fn is_head(self) -> bool {
         self.0 >= TAG_ISOLATED
+    }
+
+    /// The migrate type of an allocated head of this order, as bits; `None` if the byte is anything else.
+    #[must_use]
+    #[inline(always)]
+    pub const fn allocated_as(self, order: Order) -> Option<TypeBits> {
+        let bits = self.0 as u32 ^ Self::allocated(order, MigrateType::Unmovable).0 as u32;
+        if bits & !(3 << TYPE_SHIFT) == 0 { Some(TypeBits(bits)) } else { None }
     }
 
     /// A listed head in place of an allocated one, with the same order and type.

@@ -5,7 +5,7 @@ use core::fmt;
 use pageblock_buddy::Zone;
 use pageblock_frame::sync::OnceRef;
 use pageblock_frame::{Gfp, Order, Pfn, Platform, const_unless_model};
-use pageblock_pcp::PcpLists;
+use pageblock_pcp::{PcpLists, PcpRef};
 
 use crate::inner::{Inner, PLACE_BITS};
 
@@ -17,10 +17,11 @@ const PLACES: usize = PLACE_BITS as usize + 1;
 /// | field | legal values |
 /// |---|---|
 /// | `alloc` | for each value of the flags that decide the zone the lists of the zone that is tried first; none before boot, for flags that make no sense, and on machines of several nodes, where that depends on the CPU |
-/// | `free`, `zone` | the largest zone's lists, and it |
+/// | `free`, `lists`, `zone` | the largest zone's lists, and it |
 pub(crate) struct FastPaths<P: Platform> {
-    alloc: [OnceRef<PcpLists<'static, P>>; PLACES],
-    free: OnceRef<PcpLists<'static, P>>,
+    alloc: [PcpRef<P>; PLACES],
+    free: PcpRef<P>,
+    lists: OnceRef<PcpLists<'static, P>>,
     zone: OnceRef<Zone<'static>>,
 }
 
@@ -33,7 +34,12 @@ impl<P: Platform> fmt::Debug for FastPaths<P> {
 impl<P: Platform> FastPaths<P> {
     const_unless_model! {
         pub(crate) const fn new() -> Self {
-            Self { alloc: [const { OnceRef::new() }; PLACES], free: OnceRef::new(), zone: OnceRef::new() }
+            Self {
+                alloc: [const { PcpRef::new() }; PLACES],
+                free: PcpRef::new(),
+                lists: OnceRef::new(),
+                zone: OnceRef::new(),
+            }
         }
     }
 
@@ -45,13 +51,14 @@ impl<P: Platform> FastPaths<P> {
         {
             // The caller does this once, so that nothing was there before.
             let _ = self.zone.set(zone);
-            let _ = self.free.set(lists);
+            let _ = self.lists.set(lists);
+            self.free.set(lists);
         }
         let [node] = inner.nodes else { return };
         for (bits, place) in self.alloc.iter().enumerate() {
             let preferred = node.preferred(Gfp::from_bits_retain(bits as u32));
             if let Some(lists) = inner.lists().get(usize::from(preferred)) {
-                let _ = place.set(lists);
+                place.set(lists);
             }
         }
     }
@@ -62,13 +69,12 @@ impl<P: Platform> FastPaths<P> {
         if !P::PER_CPU_LISTS {
             return None;
         }
-        self.alloc[(gfp.bits() & PLACE_BITS) as usize].get()?.alloc(order, gfp.migrate_type())
+        self.alloc[(gfp.bits() & PLACE_BITS) as usize].alloc(order, gfp.migrate_type())
     }
 
     /// To the list of this CPU. False, with nothing changed, if there is more to it.
     #[inline(always)]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> bool {
-        let Some(lists) = self.free.get().filter(|_| P::PER_CPU_LISTS) else { return false };
-        lists.free_fast(|| self.zone.get(), pfn, order)
+        P::PER_CPU_LISTS && self.free.free(pfn, order, || Some((self.lists.get()?, self.zone.get()?)))
     }
 }

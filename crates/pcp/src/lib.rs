@@ -45,5 +45,5 @@ pub use check::{PcpCounts, PcpViolation};
 pub use config::{ListSet, PcpConfig, Refill, Sizing, Tuning};
 pub use drain::{Drain, PcpError, Reclaim};
 pub use list::List;
-pub use lists::PcpLists;
+pub use lists::{PcpLists, PcpRef};
 pub use sizing::{Sizes, batch, high, high_max};

@@ -1,12 +1,14 @@
 //! Which list a block belongs on: the mapping between orders, migrate types and lists.
 
 use pageblock_frame::sync::STACKS;
-use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, StateByte};
+use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, StateByte, TypeBits};
 
 use crate::config::ListSet;
 
-/// Places of one type: one for every order, so that the low six bits of a state byte are a place.
-const PER_TYPE: usize = Order::COUNT;
+/// What [`TypeBits`] are multiples of.
+const TYPE_UNIT: u32 = 16;
+/// Places of one order: one for every type that a state byte can name.
+const PER_ORDER: u32 = 4;
 
 /// A list of one CPU: of blocks of one order, for one migrate type or for several.
 ///
@@ -25,20 +27,20 @@ const PER_TYPE: usize = Order::COUNT;
 /// assert_eq!(List::of(ListSet::Typed, order(4), MigrateType::Movable), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct List(u8);
+pub struct List(u32);
 
 impl List {
     /// The place of an order and a type.
     #[must_use]
     #[inline(always)]
     pub const fn place(order: Order, migrate_type: MigrateType) -> Self {
-        Self::of_state(StateByte::allocated(order, migrate_type))
+        Self::with_bits(order, TypeBits::of(migrate_type))
     }
 
-    /// The place of a block with this state, listed or allocated.
+    /// The place of an order and of a type by its bits in a state byte.
     #[inline(always)]
-    pub(crate) const fn of_state(state: StateByte) -> Self {
-        Self(state.raw() % STACKS as u8)
+    pub(crate) const fn with_bits(order: Order, bits: TypeBits) -> Self {
+        Self(order.index() as u32 * PER_ORDER + bits.get() / TYPE_UNIT)
     }
 
     /// The list for an order and a type, or `None` if such blocks go to the zone.
@@ -60,7 +62,7 @@ impl List {
 
     /// All lists of a set, in ascending order of blocks.
     pub fn all(set: ListSet) -> impl Iterator<Item = Self> {
-        (0..STACKS as u8).map(Self).filter(move |list| {
+        (0..STACKS as u32).map(Self).filter(move |list| {
             let own = list.migrate_type().and_then(|t| Self::of(set, list.order(), t));
             own == Some(*list)
         })
@@ -68,20 +70,20 @@ impl List {
 
     /// The list with this number.
     pub(crate) const fn from_index(index: usize) -> Option<Self> {
-        if index < STACKS { Some(Self(index as u8)) } else { None }
+        if index < STACKS { Some(Self(index as u32)) } else { None }
     }
 
     /// Order of its blocks.
     #[must_use]
     #[inline]
     pub const fn order(self) -> Order {
-        Order::saturating(self.0 % PER_TYPE as u8)
+        Order::saturating((self.0 / PER_ORDER) as u8)
     }
 
     /// Migrate type of its blocks, or the first of several; `None` for a place that no type has.
     #[must_use]
     pub const fn migrate_type(self) -> Option<MigrateType> {
-        StateByte::from_raw(self.0).migrate_type()
+        StateByte::from_raw((self.0 % PER_ORDER * TYPE_UNIT) as u8).migrate_type()
     }
 
     /// The number, below [`STACKS`].
@@ -98,7 +100,7 @@ pub(crate) const fn has_lists(order: Order) -> bool {
     order.as_u8() <= COSTLY_ORDER.as_u8() || order.as_u8() == PAGEBLOCK_ORDER.as_u8()
 }
 
-const _: () = assert!(STACKS == 4 * PER_TYPE);
+const _: () = assert!(STACKS == PER_ORDER as usize * Order::COUNT);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use pageblock_buddy::{FreeError, Zone};
-use pageblock_frame::sync::{AtomicBool, AtomicU8, AtomicU32, CpuStacks, Lock, Ordering};
+use pageblock_frame::sync::{AtomicBool, AtomicU8, AtomicU32, CpuStacks, CpuStacksRef, Inside, Lock, Ordering};
 use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte};
 
 use crate::config::{PcpConfig, Tuning};
@@ -96,7 +96,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         let capacities = config.capacities(zone.span(), cpus);
         let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
         let cpus = Self::cpus_with_room(&config, zone.span(), cpus);
-        let stacks = CpuStacks::carve(cpus, &capacities, zone.states(), Tune::new(sizes), carver)?;
+        let stacks = CpuStacks::carve(cpus, &capacities, (zone.pfn_of(0), zone.states()), Tune::new(sizes), carver)?;
         Some(Self::over(stacks, config, zone.pfn_of(0), sizes))
     }
 
@@ -107,7 +107,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
         let capacities =
             core::array::from_fn(|stack| room * u32::from(List::all(config.set).any(|list| list.index() == stack)));
-        let stacks = CpuStacks::model(cpus as usize, &capacities, zone.states(), Tune::new(sizes));
+        let stacks = CpuStacks::model(cpus as usize, &capacities, (zone.pfn_of(0), zone.states()), Tune::new(sizes));
         Self::over(stacks, config, zone.pfn_of(0), sizes)
     }
 
@@ -175,36 +175,15 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// zone.
     #[inline(always)]
     pub fn alloc(&self, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
-        let inside = self.stacks.enter()?;
-        let (index, state) = inside.pop(List::place(order, migrate_type).index())?;
-        state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
-        Some(self.pfn_of(index))
+        pop(&self.stacks.enter()?, order, migrate_type)
     }
 
     /// Puts a block on this CPU's list if nothing speaks against it: it is of the zone and allocated with exactly this order, such
-    /// blocks have lists, and nobody has signalled. False, with nothing changed, if something does. `zone` is
-    /// called if the list is full.
+    /// blocks have lists, and nobody has signalled. False, with nothing changed, if something does.
     #[inline(always)]
-    pub fn free_fast<'z, 'n: 'z>(&self, zone: impl FnOnce() -> Option<&'z Zone<'n>>, pfn: Pfn, order: Order) -> bool {
-        let index = self.index_of(pfn);
-        let Some(mut inside) = self.stacks.enter() else { return false };
-        let Some(byte) = inside.frame(index) else { return false };
-        // Relaxed: the frame's holder is the caller; anyone else who frees it is what this check finds.
-        let state = byte.load(Ordering::Relaxed);
-        if (state ^ StateByte::allocated(order, MigrateType::Unmovable).raw()) & !TYPE_BITS != 0 {
-            return false;
-        }
-        if !claim::<P>(byte, state) {
-            return false;
-        }
-        if !inside.push(List::of_state(StateByte::from_raw(state)).index(), index as u32) {
-            let Some(zone) = zone() else {
-                byte.store(state, Ordering::Relaxed);
-                return false;
-            };
-            self.make_room(zone, &mut inside, index as u32, order);
-        }
-        true
+    pub fn free_fast(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> bool {
+        let Some(inside) = self.stacks.enter() else { return false };
+        push(inside, pfn, order, || Some((self, zone)))
     }
 
     /// Takes back a block with exactly the order with which it was handed out.
@@ -213,25 +192,132 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// [`FreeError`] says what the frame is instead; nothing has changed.
     #[inline(always)]
     pub fn free(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if self.free_fast(|| Some(zone), pfn, order) {
+        if self.free_fast(zone, pfn, order) {
             return Ok(());
         }
         self.free_slow(zone, pfn, order)
     }
 }
 
-/// The migrate type in a state byte.
-pub(crate) const TYPE_BITS: u8 = 0x30;
+/// Takes a block off this CPU's list.
+#[inline(always)]
+fn pop<P: Platform>(inside: &Inside<'_, Tune, P>, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
+    let (index, state) = inside.pop(List::place(order, migrate_type).index())?;
+    state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
+    Some(Pfn::new(inside.origin().wrapping_add(u64::from(index))))
+}
+
+/// Puts a block on this CPU's list, or says why not by false, with nothing changed. `owner` is called if the list is full.
+#[inline(always)]
+fn push<'z, 'l: 'z, 'n: 'z, P: Platform>(
+    inside: Inside<'_, Tune, P>,
+    pfn: Pfn,
+    order: Order,
+    owner: impl FnOnce() -> Option<(&'z PcpLists<'l, P>, &'z Zone<'n>)>,
+) -> bool {
+    let index = pfn.as_u64().wrapping_sub(inside.origin());
+    let Some(byte) = inside.frame(index) else { return false };
+    // Relaxed: the frame's holder is the caller; anyone else who frees it is what this check finds.
+    let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
+    let Some(bits) = state.allocated_as(order) else { return false };
+    if !claim::<P>(byte, state) {
+        return false;
+    }
+    if inside.push(List::with_bits(order, bits).index(), index as u32) {
+        return true;
+    }
+    overflow(inside, (index as u32, order), byte, owner())
+}
+
+/// The list is full. The block is marked as listed.
+#[cold]
+#[inline(never)]
+fn overflow<P: Platform>(
+    mut inside: Inside<'_, Tune, P>,
+    (index, order): (u32, Order),
+    byte: &AtomicU8,
+    owner: Option<(&PcpLists<'_, P>, &Zone<'_>)>,
+) -> bool {
+    let Some((lists, zone)) = owner else {
+        byte.store(StateByte::from_raw(byte.load(Ordering::Relaxed)).listed_again().raw(), Ordering::Relaxed);
+        return false;
+    };
+    lists.make_room(zone, &mut inside, index, order);
+    true
+}
+
+/// A way to one zone's lists that knows nothing but where they are: for the first look of a request or a free.
+///
+/// ```
+/// # use core::ptr::NonNull;
+/// # struct Host;
+/// # // SAFETY: one CPU, one thread, no memory asked for.
+/// # unsafe impl pageblock_frame::Platform for Host {
+/// #     const MAX_CPUS: usize = 1;
+/// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+/// # }
+/// use pageblock_frame::{MigrateType, Order};
+/// use pageblock_pcp::PcpRef;
+/// static WAY: PcpRef<Host> = PcpRef::new();
+/// assert_eq!(WAY.alloc(Order::ZERO, MigrateType::Movable), None); // leads nowhere yet
+/// ```
+pub struct PcpRef<P: Platform>(CpuStacksRef<Tune, P>);
+
+impl<P: Platform> fmt::Debug for PcpRef<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PcpRef").field(&self.0).finish()
+    }
+}
+
+impl<P: Platform> PcpRef<P> {
+    pageblock_frame::const_unless_model! {
+        /// Leads nowhere.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self(CpuStacksRef::new())
+        }
+    }
+
+    /// Leads to these lists from now on.
+    pub fn set(&self, lists: &'static PcpLists<'static, P>) {
+        self.0.set(&lists.stacks);
+    }
+
+    /// As [`PcpLists::alloc`].
+    #[inline(always)]
+    pub fn alloc(&self, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
+        pop(&self.0.enter()?, order, migrate_type)
+    }
+
+    /// As [`PcpLists::free_fast`]; `owner`, the lists and their zone, is called if the list is full.
+    #[inline(always)]
+    pub fn free(
+        &self,
+        pfn: Pfn,
+        order: Order,
+        owner: impl FnOnce() -> Option<(&'static PcpLists<'static, P>, &'static Zone<'static>)>,
+    ) -> bool {
+        self.0.enter().is_some_and(|inside| push(inside, pfn, order, owner))
+    }
+}
+
+impl<P: Platform> Default for PcpRef<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// Turns an allocated block's state into a listed one's. False if someone else did meanwhile, which only
 /// [`Platform::HARDENED`] finds out.
 #[inline(always)]
-pub(crate) fn claim<P: Platform>(byte: &AtomicU8, state: u8) -> bool {
-    let listed = StateByte::from_raw(state).listed_again().raw();
+pub(crate) fn claim<P: Platform>(byte: &AtomicU8, state: StateByte) -> bool {
     if P::HARDENED {
+        let listed = state.listed_again().raw();
         // Relaxed: it decides who owns the frame, and publishes nothing.
-        return byte.compare_exchange(state, listed, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        return byte.compare_exchange(state.raw(), listed, Ordering::Relaxed, Ordering::Relaxed).is_ok();
     }
-    byte.store(listed, Ordering::Relaxed);
+    // Read again, so that the compiler makes one instruction of it.
+    let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
+    byte.store(state.listed_again().raw(), Ordering::Relaxed);
     true
 }

@@ -13,7 +13,7 @@ use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
 use crate::config::Tuning;
 use crate::drain::{SIGNAL_DRAIN, SIGNAL_ISOLATE, SIGNAL_RESIZE};
 use crate::list::List;
-use crate::lists::{PcpLists, TYPE_BITS, claim};
+use crate::lists::{PcpLists, claim};
 use crate::tune::{MOST_DOUBLINGS, Tune};
 
 /// What a CPU may do with its lists now.
@@ -158,7 +158,7 @@ impl<P: Platform> PcpLists<'_, P> {
             drop(inside);
             return zone.free::<P>(pfn, order);
         };
-        if !claim::<P>(byte, state.raw()) {
+        if !claim::<P>(byte, state) {
             return Err(zone.wrong_free(index as u32));
         }
         if self.config.tuning == Tuning::Bounded {
@@ -171,10 +171,8 @@ impl<P: Platform> PcpLists<'_, P> {
 
     /// The list on which an allocated block of this order goes; `None` if it is not one.
     fn list_of(&self, state: StateByte, order: Order) -> Option<List> {
-        let allocated = StateByte::allocated(order, MigrateType::Unmovable).raw();
-        (state.raw() & !TYPE_BITS == allocated)
-            .then(|| List::of(self.config.set, order, state.migrate_type()?))
-            .flatten()
+        state.allocated_as(order)?;
+        List::of(self.config.set, order, state.migrate_type()?)
     }
 
     /// Answers what the others have asked for, as far as one call may go, and says what the lists are good for now.

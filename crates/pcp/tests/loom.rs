@@ -52,11 +52,10 @@ impl<const HARD: bool> Fixture<HARD> {
     /// A zone of eight frames, and lists with room for two blocks on two CPUs.
     fn new() -> Arc<Self> {
         let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
-        let blocks =
-            Box::leak(Box::new([Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Movable)]));
+        let blocks = Box::leak(Box::new([Pageblock::empty(MigrateType::Movable)]));
         let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
-        let words = vec![0u64; ZoneStorage::words(1)].leak();
-        let storage = ZoneStorage::from_parts(&mut blocks[..1], states, words).unwrap();
+        let words = Box::leak(vec![0u64; ZoneStorage::words(1)].into_boxed_slice());
+        let storage = ZoneStorage::from_parts(blocks.as_mut_slice(), states, words).unwrap();
         let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };

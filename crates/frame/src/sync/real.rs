@@ -32,6 +32,16 @@ macro_rules! atomic {
                 self.0.load(order)
             }
 
+            /// The value, read by the only CPU that writes it: a plain load, which the compiler may fold into its user.
+            ///
+            /// # Safety
+            /// All writes are made by the caller's CPU, or happened before.
+            #[inline(always)]
+            pub unsafe fn load_own(&self) -> $value {
+                // SAFETY: no other thread writes, by the caller's promise; an interrupt's write is over before it returns.
+                unsafe { *self.0.as_ptr() }
+            }
+
             /// Replaces the value.
             #[inline(always)]
             pub fn store(&self, value: $value, order: Ordering) {

@@ -25,7 +25,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use super::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, spin_hint};
-use crate::{CpuId, Platform};
+use crate::{CpuId, Pfn, Platform};
 
 #[cfg(loom)]
 mod model;
@@ -33,9 +33,9 @@ mod model;
 mod real;
 
 #[cfg(loom)]
-use model::{Body, Store};
+use model::{Body, Store, Table, TableRef};
 #[cfg(not(loom))]
-use real::{Body, Store};
+use real::{Body, Store, Table, TableRef};
 
 /// Stacks that each CPU has: one for every migrate type and order that a state byte can name. Most have no room.
 pub const STACKS: usize = 64;
@@ -51,6 +51,8 @@ struct Area<T> {
     open: AtomicU32,
     signals: AtomicU32,
     frames: u32,
+    /// Number of the frame with index 0.
+    origin: u64,
     body: Body<T>,
 }
 
@@ -60,7 +62,7 @@ struct Area<T> {
 /// use core::mem::MaybeUninit;
 /// use core::ptr::NonNull;
 /// use pageblock_frame::sync::{CpuStacks, STACKS, AtomicU8};
-/// use pageblock_frame::{Carver, Platform, StateTable};
+/// use pageblock_frame::{Carver, Pfn, Platform, StateTable};
 /// struct Host;
 /// // SAFETY: one CPU, one thread, no memory asked for.
 /// unsafe impl Platform for Host {
@@ -68,10 +70,11 @@ struct Area<T> {
 ///     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
 /// }
 /// let states = [const { AtomicU8::new(0) }; 8];
+/// let table = (Pfn::new(0), StateTable::new(&states));
 /// let capacities = [4; STACKS];
 /// let mut raw = vec![MaybeUninit::uninit(); CpuStacks::<(), Host>::bytes(1, &capacities)];
-/// let stacks =
-///     CpuStacks::<(), Host>::carve(1, &capacities, StateTable::new(&states), (), &mut Carver::new(&mut raw)).unwrap();
+/// let carver = &mut Carver::new(&mut raw);
+/// let stacks = CpuStacks::<(), Host>::carve(1, &capacities, table, (), carver).unwrap();
 /// let inside = stacks.enter().unwrap();
 /// assert!(stacks.enter().is_none()); // as an interrupt would find it
 /// assert!(inside.push(0, 7) && inside.push(0, 3));
@@ -102,27 +105,36 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
     #[must_use]
     #[cfg(not(loom))]
     pub const fn bytes(cpus: usize, capacities: &[u32; STACKS]) -> usize {
-        Store::<T>::bytes(cpus, capacities)
+        Store::<T>::bytes((cpus, P::MAX_CPUS, capacities))
     }
 
     /// Cuts the areas of `cpus` CPUs off raw bytes, each with empty stacks of these capacities (in frames) and the value
-    /// `value`. `None`, with nothing taken, if the bytes do not suffice.
+    /// `value`. `origin` is the frame whose state is the table's first. `None` if the bytes do not suffice, or for more CPUs than
+    /// the platform has.
     #[cfg(not(loom))]
     pub fn carve(
         cpus: usize,
         capacities: &[u32; STACKS],
-        states: crate::StateTable<'m>,
+        (origin, states): (Pfn, crate::StateTable<'m>),
         value: T,
         carver: &mut crate::Carver<'m>,
     ) -> Option<Self> {
-        Some(Self { store: Store::carve(cpus, capacities, (states, value), carver)?, platform: PhantomData })
+        let shape = (cpus, P::MAX_CPUS, capacities);
+        let store = Store::carve(shape, (origin.as_u64(), states), value, carver)?;
+        Some(Self { store, platform: PhantomData })
     }
 
     /// The same inside a model, on the heap.
     #[cfg(loom)]
     #[must_use]
-    pub fn model(cpus: usize, capacities: &[u32; STACKS], states: crate::StateTable<'m>, value: T) -> Self {
-        Self { store: Store::new(cpus, capacities, states, value), platform: PhantomData }
+    pub fn model(
+        cpus: usize,
+        capacities: &[u32; STACKS],
+        (origin, states): (Pfn, crate::StateTable<'m>),
+        value: T,
+    ) -> Self {
+        let shape = (cpus, P::MAX_CPUS, capacities);
+        Self { store: Store::new(shape, (origin.as_u64(), states), value), platform: PhantomData }
     }
 
     /// Number of CPUs that have an area.
@@ -136,21 +148,7 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
     /// interrupt), if the CPU is offline, or if it has no area.
     #[inline(always)]
     pub fn enter(&self) -> Option<Inside<'_, T, P>> {
-        let cpu = P::pin();
-        let Some(view) = self.store.view(cpu.index()) else {
-            P::unpin();
-            return None;
-        };
-        let area = view.area();
-        // Relaxed: only this CPU's code writes it, and an interrupt between this load and the store leaves it as it was.
-        if area.busy.load(Ordering::Relaxed) {
-            P::unpin();
-            return None;
-        }
-        area.busy.store(true, Ordering::Relaxed);
-        // An interrupt must find the mark before anything that it protects has changed.
-        compiler_fence(Ordering::SeqCst);
-        Some(Inside { view, platform: PhantomData })
+        enter(self.store.table()?)
     }
 
     /// Sets signals for a CPU: it fails every [`View::pop`] and [`View::frame`] until it has answered. Returns the signals
@@ -220,6 +218,80 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
         let came = self.store.view(cpu.index()).is_some_and(|view| view.come_online());
         P::unpin();
         came
+    }
+}
+
+/// Pins the caller, finds its CPU's area in the table, and marks it busy.
+#[inline(always)]
+fn enter<'a, T, P: Platform>(table: Table<'a, T>) -> Option<Inside<'a, T, P>> {
+    let cpu = P::pin();
+    // SAFETY: `pin` returns a CPU below `MAX_CPUS`, which is the table's length.
+    let view = unsafe { table.view(cpu.index()) };
+    if !view.mark_busy() {
+        P::unpin();
+        return None;
+    }
+    // An interrupt must find the mark before anything that it protects has changed.
+    compiler_fence(Ordering::SeqCst);
+    Some(Inside { view, platform: PhantomData })
+}
+
+/// The shortest way into areas: set once, then entered without knowing anything else.
+///
+/// ```
+/// # use core::ptr::NonNull;
+/// use pageblock_frame::sync::CpuStacksRef;
+/// # struct Host;
+/// # // SAFETY: one CPU, one thread, no memory asked for.
+/// # unsafe impl pageblock_frame::Platform for Host {
+/// #     const MAX_CPUS: usize = 1;
+/// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+/// # }
+/// static WAY: CpuStacksRef<(), Host> = CpuStacksRef::new();
+/// assert!(WAY.enter().is_none()); // not set yet
+/// ```
+pub struct CpuStacksRef<T: 'static, P> {
+    table: TableRef<T>,
+    platform: PhantomData<fn() -> P>,
+}
+
+// SAFETY: as for `CpuStacks`, to which it refers.
+unsafe impl<T: Send, P> Sync for CpuStacksRef<T, P> {}
+// SAFETY: as for `CpuStacks`.
+unsafe impl<T: Send, P> Send for CpuStacksRef<T, P> {}
+
+impl<T, P> fmt::Debug for CpuStacksRef<T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuStacksRef").finish_non_exhaustive()
+    }
+}
+
+impl<T: Copy, P: Platform> CpuStacksRef<T, P> {
+    crate::const_unless_model! {
+        /// Leads nowhere.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { table: TableRef::new(P::MAX_CPUS), platform: PhantomData }
+        }
+    }
+
+    /// Leads to these stacks, from now on.
+    pub fn set(&self, stacks: &'static CpuStacks<'static, T, P>) {
+        if let Some(table) = stacks.store.table() {
+            self.table.set(table);
+        }
+    }
+
+    /// As [`CpuStacks::enter`]; `None` before [`set`](Self::set) too.
+    #[inline(always)]
+    pub fn enter(&self) -> Option<Inside<'static, T, P>> {
+        enter(self.table.get(P::MAX_CPUS)?)
+    }
+}
+
+impl<T: Copy, P: Platform> Default for CpuStacksRef<T, P> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -312,6 +384,13 @@ impl<'a, T> View<'a, T> {
     fn area(&self) -> &'a Area<T> {
         // SAFETY: the store made the pointer to an area that lives for 'a; what changes in it is in cells.
         unsafe { self.area.as_ref() }
+    }
+
+    /// Number of the frame with index 0.
+    #[must_use]
+    #[inline(always)]
+    pub fn origin(&self) -> u64 {
+        self.area().origin
     }
 
     /// The state byte of a frame, or `None` if the table has no such frame **or a signal waits to be answered**.

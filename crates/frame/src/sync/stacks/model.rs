@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 
 use super::{Area, STACKS, View};
 use crate::StateTable;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 struct Stack {
     frames: Vec<u32>,
@@ -38,35 +38,89 @@ impl<T> Body<T> {
     }
 }
 
+pub(super) type Shape<'a> = (usize, usize, &'a [u32; STACKS]);
+
+pub(super) struct Table<'a, T> {
+    areas: &'a [Option<Box<Area<T>>>],
+    absent: NonNull<Area<T>>,
+}
+
+impl<T> Clone for Table<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Table<'_, T> {}
+
+impl<'a, T> Table<'a, T> {
+    /// # Safety
+    /// As in the real body.
+    pub(super) unsafe fn view(self, cpu: usize) -> View<'a, T> {
+        let area = self.areas[cpu].as_ref().map_or(self.absent, |area| NonNull::from(&**area));
+        View { area, lifetime: PhantomData }
+    }
+}
+
+pub(super) struct TableRef<T: 'static>(std::sync::OnceLock<Table<'static, T>>);
+
+impl<T> TableRef<T> {
+    pub(super) const fn new(_possible: usize) -> Self {
+        Self(std::sync::OnceLock::new())
+    }
+
+    pub(super) fn set(&self, table: Table<'static, T>) {
+        let _ = self.0.set(table);
+    }
+
+    pub(super) fn get(&self, _possible: usize) -> Option<Table<'static, T>> {
+        self.0.get().copied()
+    }
+}
+
 pub(super) struct Store<'m, T> {
-    areas: Vec<Box<Area<T>>>,
+    /// As many as the platform can have CPUs.
+    areas: Vec<Option<Box<Area<T>>>>,
+    absent: Box<Area<T>>,
+    cpus: usize,
     borrows: PhantomData<&'m AtomicU8>,
 }
 
 impl<'m, T: Copy> Store<'m, T> {
-    pub(super) fn new(cpus: usize, capacities: &[u32; STACKS], states: StateTable<'m>, value: T) -> Self {
+    pub(super) fn new(
+        (cpus, possible, capacities): Shape<'_>,
+        (origin, states): (u64, StateTable<'m>),
+        value: T,
+    ) -> Self {
         let frames = states.len() as u32;
-        let area = |_| {
+        let area = |busy| {
             let stacks = capacities.map(|capacity| Stack { frames: Vec::new(), capacity, limit: capacity }).into();
             Box::new(Area {
-                busy: AtomicBool::new(false),
+                busy: AtomicBool::new(busy),
                 open: AtomicU32::new(frames),
                 signals: AtomicU32::new(0),
                 frames,
+                origin,
                 body: Body { states: states.start(), inner: UnsafeCell::new(Inner { stacks, value }) },
             })
         };
-        Self { areas: (0..cpus).map(area).collect(), borrows: PhantomData }
+        let areas = (0..possible).map(|cpu| (cpu < cpus).then(|| area(false))).collect();
+        Self { areas, absent: area(true), cpus, borrows: PhantomData }
     }
 }
 
 impl<T> Store<'_, T> {
     pub(super) fn cpus(&self) -> usize {
-        self.areas.len()
+        self.cpus
+    }
+
+    pub(super) fn table(&self) -> Option<Table<'_, T>> {
+        Some(Table { areas: &self.areas, absent: NonNull::from(&*self.absent) })
     }
 
     pub(super) fn view(&self, cpu: usize) -> Option<View<'_, T>> {
-        self.areas.get(cpu).map(|area| View { area: NonNull::from(&**area), lifetime: PhantomData })
+        let area = self.areas.get(cpu)?.as_ref()?;
+        Some(View { area: NonNull::from(&**area), lifetime: PhantomData })
     }
 }
 
@@ -75,6 +129,15 @@ impl<T> View<'_, T> {
     fn with<R>(&self, stack: usize, work: impl FnOnce(&mut Stack) -> R) -> R {
         // SAFETY: loom tracks the access and reports any that nothing orders; `work` does not come back here.
         self.area().body.inner.with_mut(|inner| work(unsafe { &mut (&mut *inner).stacks[stack.min(STACKS - 1)] }))
+    }
+
+    pub(super) fn mark_busy(&self) -> bool {
+        let busy = &self.area().busy;
+        if busy.load(Ordering::Relaxed) {
+            return false;
+        }
+        busy.store(true, Ordering::Relaxed);
+        true
     }
 
     pub fn pop(&self, stack: usize) -> Option<(u32, &AtomicU8)> {

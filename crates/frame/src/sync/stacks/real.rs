@@ -5,6 +5,8 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::{Area, STACKS, View};
+use core::sync::atomic;
+
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use crate::{Carver, StateTable};
 
@@ -46,11 +48,99 @@ impl<T> Body<T> {
     }
 }
 
-/// All areas, one every `stride` bytes.
+/// What a CPU without an area finds: busy, for ever.
+static ABSENT: Absent = Absent { busy: AtomicBool::new(true) };
+
+/// The first word of an [`Area`].
+#[repr(C, align(128))]
+#[derive(Debug)]
+struct Absent {
+    busy: AtomicBool,
+}
+
+/// For each CPU that the platform can have its area, or [`ABSENT`], of which nothing but `busy` may be read.
+#[derive(Debug)]
+pub(super) struct Table<'a, T> {
+    areas: NonNull<NonNull<Area<T>>>,
+    borrows: PhantomData<&'a ()>,
+}
+
+impl<T> Clone for Table<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Table<'_, T> {}
+
+impl<'a, T> Table<'a, T> {
+    /// A CPU's area, perhaps [`ABSENT`].
+    ///
+    /// # Safety
+    /// The platform can have that CPU.
+    #[inline(always)]
+    pub(super) unsafe fn view(self, cpu: usize) -> View<'a, T> {
+        // SAFETY: in the table, by the caller's promise; it is not written after it was made.
+        let area = unsafe { *self.areas.add(cpu).as_ref() };
+        View { area, lifetime: PhantomData }
+    }
+}
+
+/// Most CPUs for which a table of absent ones is at hand.
+const MOST_ABSENT: usize = 64;
+
+/// Pointers to [`ABSENT`].
+#[repr(transparent)]
+struct AbsentTable<const CPUS: usize>([NonNull<Absent>; CPUS]);
+
+// SAFETY: what they point to is a static with atomics in it.
+unsafe impl<const CPUS: usize> Sync for AbsentTable<CPUS> {}
+
+static NO_CPU: AbsentTable<1> = AbsentTable([NonNull::from_ref(&ABSENT); 1]);
+static NO_CPUS: AbsentTable<MOST_ABSENT> = AbsentTable([NonNull::from_ref(&ABSENT); MOST_ABSENT]);
+
+/// A table that is set once. Before, all CPUs are absent.
+#[derive(Debug)]
+pub(super) struct TableRef<T>(atomic::AtomicPtr<NonNull<Area<T>>>);
+
+impl<T: 'static> TableRef<T> {
+    /// For so many CPUs that the platform can have: null only if they are more than [`MOST_ABSENT`].
+    pub(super) const fn new(possible: usize) -> Self {
+        let absent = match possible {
+            0..=1 => (&raw const NO_CPU).cast_mut().cast(),
+            2..=MOST_ABSENT => (&raw const NO_CPUS).cast_mut().cast(),
+            _ => core::ptr::null_mut(),
+        };
+        Self(atomic::AtomicPtr::new(absent))
+    }
+
+    pub(super) fn set(&self, table: Table<'static, T>) {
+        // Release pairs with the acquire in `get`: who sees the pointer sees the table and the areas.
+        self.0.store(table.areas.as_ptr(), Ordering::Release);
+    }
+
+    /// The table, for the number of CPUs that `new` was told.
+    #[inline(always)]
+    pub(super) fn get(&self, possible: usize) -> Option<Table<'static, T>> {
+        let table = self.0.load(Ordering::Acquire);
+        let areas = if possible <= MOST_ABSENT {
+            // SAFETY: neither `new` nor `set` made it null.
+            unsafe { NonNull::new_unchecked(table) }
+        } else {
+            NonNull::new(table)?
+        };
+        Some(Table { areas, borrows: PhantomData })
+    }
+}
+
+/// Number of CPUs with areas, number of CPUs that the platform can have, capacities of the stacks.
+pub(super) type Shape<'a> = (usize, usize, &'a [u32; STACKS]);
+
+/// All areas.
 #[derive(Debug)]
 pub(super) struct Store<'m, T> {
-    base: NonNull<Area<T>>,
-    stride: usize,
+    /// As many as the platform can have CPUs, if there are any areas.
+    table: Option<Table<'m, T>>,
     cpus: usize,
     borrows: PhantomData<(&'m AtomicU8, &'m mut T)>,
 }
@@ -71,17 +161,24 @@ impl<'m, T: Copy> Store<'m, T> {
         bytes.next_multiple_of(align_of::<Area<T>>())
     }
 
-    pub(super) const fn bytes(cpus: usize, capacities: &[u32; STACKS]) -> usize {
-        cpus * Self::stride(capacities) + align_of::<Area<T>>()
+    pub(super) const fn bytes((cpus, possible, capacities): Shape<'_>) -> usize {
+        if cpus == 0 {
+            return 0;
+        }
+        let table = (possible + 1) * size_of::<usize>();
+        cpus * Self::stride(capacities) + align_of::<Area<T>>() + table
     }
 
     pub(super) fn carve(
-        cpus: usize,
-        capacities: &[u32; STACKS],
-        (states, value): (StateTable<'m>, T),
+        (cpus, possible, capacities): Shape<'_>,
+        (origin, states): (u64, StateTable<'m>),
+        value: T,
         carver: &mut Carver<'m>,
     ) -> Option<Self> {
         let frames = u32::try_from(states.len()).ok().filter(|&frames| frames < NOTHING)?;
+        if cpus > possible || cpus == 0 {
+            return (cpus == 0).then_some(Self { table: None, cpus, borrows: PhantomData });
+        }
         let stride = Self::stride(capacities);
         let bytes = carver.take_bytes(stride.checked_mul(cpus)?, align_of::<Area<T>>())?;
         let base = NonNull::from(&mut *bytes).cast::<Area<T>>();
@@ -96,11 +193,18 @@ impl<'m, T: Copy> Store<'m, T> {
                     open: AtomicU32::new(frames),
                     signals: AtomicU32::new(0),
                     frames,
+                    origin,
                     body: Body { states: states.start(), heads, value: UnsafeCell::new(value) },
                 });
             }
         }
-        Some(Self { base, stride, cpus, borrows: PhantomData })
+        let table = carver.take_with(possible, |cpu| {
+            // SAFETY: there are `cpus` areas, a stride apart.
+            let area = || unsafe { base.byte_add(cpu * stride) };
+            Some(if cpu < cpus { area() } else { NonNull::from_ref(&ABSENT).cast() })
+        })?;
+        let table = Table { areas: NonNull::from(table).cast(), borrows: PhantomData };
+        Some(Self { table: Some(table), cpus, borrows: PhantomData })
     }
 
     /// Empties every slot of an area and says where each stack is.
@@ -131,18 +235,34 @@ impl<T> Store<'_, T> {
     }
 
     #[inline(always)]
+    pub(super) fn table(&self) -> Option<Table<'_, T>> {
+        self.table
+    }
+
+    #[inline]
     pub(super) fn view(&self, cpu: usize) -> Option<View<'_, T>> {
-        (cpu < self.cpus).then(|| {
-            // SAFETY: there are `cpus` areas, a stride apart.
-            let area = unsafe { self.base.byte_add(cpu * self.stride) };
-            View { area, lifetime: PhantomData }
-        })
+        // SAFETY: there are `cpus` areas.
+        (cpu < self.cpus).then_some(self.table).flatten().map(|table| unsafe { table.view(cpu) })
     }
 }
 
-// Slots are read and written as atomics by the two fast operations, so that they can never be a data race, and as slices
-// by the slow ones, which is sound because only one at a time works in an area.
+// `top` and `end` are atomics for the sake of those who count from afar; slots are nobody's but the worker's.
 impl<T> View<'_, T> {
+    /// Marks the area, unless it is marked. By its CPU's own code, or for [`ABSENT`].
+    #[inline(always)]
+    pub(super) fn mark_busy(&self) -> bool {
+        // SAFETY: the first word of an area, or of `ABSENT`. Only this CPU's code writes it, and an interrupt between the load and
+        // the store leaves it as it was.
+        unsafe {
+            let busy = self.area.cast::<AtomicBool>().as_ref();
+            if busy.load_own() {
+                return false;
+            }
+            busy.store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
     #[inline(always)]
     fn head(&self, stack: usize) -> &Head {
         let heads = &self.area().body.heads.0;
@@ -163,12 +283,13 @@ impl<T> View<'_, T> {
     #[inline(always)]
     pub fn pop(&self, stack: usize) -> Option<(u32, &AtomicU8)> {
         let head = self.head(stack);
-        let top = head.top.load(Ordering::Relaxed);
-        // SAFETY: `top >= first >= 1`, and at most the number of slots, so this is a slot, perhaps the sentinel.
-        let index = unsafe { self.slot(top - 1).cast::<AtomicU32>().as_ref() }.load(Ordering::Relaxed);
+        // SAFETY: 1. nobody else works in the area, so that `top` and the slot are ours. 2. `top >= first >= 1`, and at most the
+        // number of slots, so this is a slot, perhaps the sentinel.
+        let index = unsafe { *self.slot(head.top.load_own() - 1).as_ref() };
         // The sentinel is not below any table's length, so an empty stack ends here and `top` stays at `first` or above.
         let state = self.frame(u64::from(index))?;
-        head.top.store(top - 1, Ordering::Relaxed);
+        // Read again, so that the compiler makes one instruction of it.
+        head.top.store(head.top.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         Some((index, state))
     }
 
@@ -181,7 +302,7 @@ impl<T> View<'_, T> {
             return None;
         }
         // SAFETY: `first < top <= last`, so the slot below `top` is one of the stack's.
-        let index = unsafe { self.slot(top - 1).cast::<AtomicU32>().as_ref() }.load(Ordering::Relaxed);
+        let index = unsafe { *self.slot(top - 1).as_ref() };
         let state = self.frame_always(u64::from(index))?;
         head.top.store(top - 1, Ordering::Relaxed);
         Some((index, state))
@@ -191,13 +312,16 @@ impl<T> View<'_, T> {
     #[inline(always)]
     pub fn push(&self, stack: usize, index: u32) -> bool {
         let head = self.head(stack);
-        let top = head.top.load(Ordering::Relaxed);
-        if top >= head.end.load(Ordering::Relaxed) {
-            return false;
+        // SAFETY: 1. nobody else works in the area. 2. `top < end <= last`, which is at most the number of slots.
+        unsafe {
+            let top = head.top.load_own();
+            if top >= head.end.load_own() {
+                return false;
+            }
+            *self.slot(top).as_ptr() = index;
         }
-        // SAFETY: `top < end <= last`, which is at most the number of slots.
-        unsafe { self.slot(top).cast::<AtomicU32>().as_ref() }.store(index, Ordering::Relaxed);
-        head.top.store(top + 1, Ordering::Relaxed);
+        // Read again, so that the compiler makes one instruction of it.
+        head.top.store(head.top.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
     }
 

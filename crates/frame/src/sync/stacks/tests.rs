@@ -8,7 +8,7 @@ struct Host;
 
 // SAFETY: one CPU, one thread, no memory asked for.
 unsafe impl Platform for Host {
-    const MAX_CPUS: usize = 1;
+    const MAX_CPUS: usize = 3;
 
     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> {
         core::ptr::NonNull::dangling()
@@ -19,8 +19,8 @@ fn with_stacks(test: impl FnOnce(&CpuStacks<'_, u32, Host>)) {
     let states: Vec<AtomicU8> = (0..300).map(|_| AtomicU8::new(0)).collect();
     let capacities = core::array::from_fn(|stack| stack as u32 % 4);
     let mut raw = std::vec![MaybeUninit::uninit(); CpuStacks::<u32, Host>::bytes(2, &capacities)];
-    let table = StateTable::new(&states);
-    assert!(CpuStacks::<u32, Host>::carve(9, &capacities, table, 5, &mut Carver::new(&mut raw)).is_none());
+    let table = (Pfn::new(0), StateTable::new(&states));
+    assert!(CpuStacks::<u32, Host>::carve(3, &capacities, table, 5, &mut Carver::new(&mut raw)).is_none());
     let stacks = CpuStacks::carve(2, &capacities, table, 5, &mut Carver::new(&mut raw)).unwrap();
     test(&stacks);
 }

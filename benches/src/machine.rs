@@ -1,0 +1,171 @@
+//! The whole allocator as the loops see it: through the facade's public calls, with per-CPU lists.
+
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use pageblock::{Config, CpuId, Gfp, Order, PageAllocator, PcpConfig, Pfn, Platform, Region};
+use pageblock_testkit::host::Stored;
+
+use crate::Frames;
+use crate::allocators::refused;
+
+thread_local! {
+    /// Which CPU a thread is. One load through a segment register, as in a kernel.
+    static CPU: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A machine with two CPUs, which are threads; no interrupts. With `HARD`, frees are hardened.
+#[derive(Debug)]
+pub struct TwoCpus<const HARD: bool>;
+
+impl<const HARD: bool> TwoCpus<HARD> {
+    /// Makes the thread CPU `cpu`. Nobody else may be that CPU then.
+    pub fn become_cpu(cpu: u32) {
+        CPU.set(cpu);
+    }
+}
+
+// SAFETY: 1. every loop's threads take a CPU number each before they begin, below `MAX_CPUS`. 2. There are no interrupts.
+// 3. Nothing is behind the frames, and nothing asks for it.
+#[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
+unsafe impl<const HARD: bool> Platform for TwoCpus<HARD> {
+    const MAX_CPUS: usize = 2;
+    const HARDENED: bool = HARD;
+
+    #[inline(always)]
+    fn phys_to_virt(_pa: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+
+    #[inline(always)]
+    fn pin() -> CpuId {
+        CpuId::new(CPU.get())
+    }
+}
+
+/// An allocator for two CPUs, with as much memory again as the loops need, so that no watermark is near.
+#[derive(Debug)]
+pub struct Machine<const HARD: bool = false>(Stored<PageAllocator<TwoCpus<HARD>>>);
+
+/// What the loops ask for.
+const GFP: Gfp = Gfp::HIGHUSER_MOVABLE;
+
+impl<const HARD: bool> Machine<HARD> {
+    /// A machine of twice `frames` frames whose lists are these.
+    ///
+    /// # Panics
+    /// If it does not boot.
+    #[must_use]
+    #[expect(unsafe_code, reason = "the testkit's seam: an allocator together with its storage")]
+    pub fn with_lists(frames: u64, lists: Option<PcpConfig>) -> Self {
+        let config = Config::new().zones(pageblock::ZoneLimits::single()).per_cpu_lists(lists);
+        let map = [Region::from((0, frames << 13, true))];
+        let bytes = match PageAllocator::<TwoCpus<HARD>>::metadata_bytes(map, &config) {
+            Ok(bytes) => bytes,
+            Err(error) => panic!("{frames} frames: {error}"),
+        };
+        // SAFETY: the loops keep nothing of the allocator longer than it.
+        let stored = unsafe {
+            Stored::new(bytes, |raw| {
+                let allocator = PageAllocator::new();
+                if let Err(error) = allocator.init_with_storage(map, &config, raw) {
+                    panic!("{frames} frames: {error}");
+                }
+                allocator
+            })
+        };
+        Self(stored)
+    }
+
+    /// The allocator.
+    #[must_use]
+    #[inline(always)]
+    pub fn allocator(&self) -> &PageAllocator<TwoCpus<HARD>> {
+        &self.0
+    }
+
+    /// Allocates on the executing CPU.
+    #[inline(always)]
+    #[must_use]
+    pub fn take(&self, order: u8) -> u64 {
+        match self.0.alloc_order(Order::saturating(order), GFP) {
+            Ok(frames) => frames.into_raw().0.as_u64(),
+            Err(_) => refused(order),
+        }
+    }
+
+    /// Frees on the executing CPU.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the loops' frames have nothing behind them")]
+    pub fn give(&self, block: u64, order: u8) {
+        // SAFETY: the loop owns the block and nothing is behind it.
+        if unsafe { self.0.free(Pfn::new(block), Order::saturating(order)) }.is_err() {
+            refused(order);
+        }
+    }
+}
+
+impl<const HARD: bool> Frames for Machine<HARD> {
+    fn new(frames: u64) -> Self {
+        Self::with_lists(frames, Some(PcpConfig::new()))
+    }
+
+    #[inline(always)]
+    fn alloc(&mut self, order: u8) -> u64 {
+        self.take(order)
+    }
+
+    #[inline(always)]
+    fn free(&mut self, block: u64, order: u8) {
+        self.give(block, order);
+    }
+}
+
+/// Two bare floors: what the least that could be called a per-CPU list costs in the same program.
+///
+/// One CPU's array of frame numbers and its length; with `STATE`, one byte a frame that is checked and set.
+#[derive(Debug)]
+pub struct Floor<const STATE: bool> {
+    cpus: [Stack; 2],
+    states: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Stack {
+    length: u32,
+    frames: Vec<u32>,
+}
+
+impl<const STATE: bool> Frames for Floor<STATE> {
+    fn new(frames: u64) -> Self {
+        let stack = |_| Stack { length: frames as u32, frames: (0..frames as u32).collect() };
+        Self { cpus: [0, 1].map(stack), states: vec![0; frames as usize] }
+    }
+
+    #[inline(always)]
+    fn alloc(&mut self, order: u8) -> u64 {
+        let Some(stack) = self.cpus.get_mut(CPU.get() as usize) else { refused(order) };
+        let length = stack.length.wrapping_sub(1);
+        let Some(&frame) = stack.frames.get(length as usize) else { refused(order) };
+        stack.length = length;
+        if STATE {
+            let Some(state) = self.states.get_mut(frame as usize) else { refused(order) };
+            *state = 1;
+        }
+        u64::from(frame)
+    }
+
+    #[inline(always)]
+    fn free(&mut self, block: u64, order: u8) {
+        if STATE {
+            match self.states.get_mut(block as usize) {
+                Some(state) if *state == 1 => *state = 0,
+                _ => refused(order),
+            }
+        }
+        let Some(stack) = self.cpus.get_mut(CPU.get() as usize) else { refused(order) };
+        let Some(slot) = stack.frames.get_mut(stack.length as usize) else { refused(order) };
+        *slot = block as u32;
+        stack.length += 1;
+    }
+}
