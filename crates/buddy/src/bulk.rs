@@ -125,18 +125,13 @@ impl ZoneCore<'_> {
     }
 
     /// Gives back `pieces` blocks of `order` of one word (counted through the zone).
-    #[inline(always)]
     fn give_mask(&mut self, word: u32, mask: u64, (order, pieces): (u32, u32)) {
-        match pieces {
-            0 => {} // nothing came, or blocks larger than a word, which went back one by one
-            1 => self.give(word << WORD_ORDER | mask.trailing_zeros(), order),
-            _ => self.give_pieces(word, mask, (order, pieces)),
+        if mask == 0 {
+            return; // nothing came, or blocks larger than a word, which went back one by one
         }
-    }
-
-    /// Gives back several blocks of one word.
-    #[inline(never)]
-    fn give_pieces(&mut self, word: u32, mask: u64, (order, pieces): (u32, u32)) {
+        if pieces == 1 {
+            return self.give(word << WORD_ORDER | mask.trailing_zeros(), order);
+        }
         if pieces < RECOUNT_FROM {
             let mut left = mask & bits::runs(mask, order);
             while left != 0 {
