@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom fuzz nostd kernel)
+jobs_in_order=(fmt clippy test doc loom fuzz nostd adapters kernel)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -20,6 +20,11 @@ job_fmt() { # formatting
 
 job_clippy() { # lints, warnings denied
     cargo clippy --workspace --all-targets --quiet -- -D warnings
+    cargo clippy --package pageblock --package pageblock-frame --all-features --all-targets --quiet -- -D warnings
+    local kernel
+    for kernel in image tiny; do
+        cargo clippy --manifest-path "examples/kernel/$kernel/Cargo.toml" --target-dir target/kernel --quiet -- -D warnings
+    done
 }
 
 job_test() { # unit, property, integration and documentation tests
@@ -55,6 +60,14 @@ job_fuzz() { # each fuzz target for a short while, on stable Rust
 
 job_nostd() { # the core crates link without std, without a heap, without panics
     cargo test --package pageblock --test link
+}
+
+job_adapters() { # the adapters' tests, and their examples, which assert
+    cargo test --quiet --package pageblock --package pageblock-frame --all-features
+    local example
+    for example in crates/pageblock/examples/*.rs; do
+        cargo run --quiet --package pageblock --all-features --example "$(basename "$example" .rs)"
+    done
 }
 
 job_kernel() { # the kernel boots in QEMU, on one and four CPUs
