@@ -160,7 +160,7 @@ impl Run<'_> {
         let seconds = tally.time.as_secs_f64();
         let operations = tally.operations.max(1) as f64;
         let (begin, end) = planner.period.unwrap_or_default();
-        notes.extend(tally.first_rejection.iter().map(|why| format!("first free that our zones refused: {why}")));
+        notes.extend(self.notes());
         Outcome {
             trace: String::new(),
             events: planner.events.total,
@@ -195,6 +195,20 @@ impl Run<'_> {
             buddyinfo: self.ours.machine.zones().iter().map(|zone| zone.buddyinfo().to_string()).collect(),
             pagetypeinfo: figures::pagetypeinfo(&self.ours.machine),
         }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.planner.moves.moved > 0 {
+            notes.push(
+                "where Linux's compaction moved pages to is not in the trace: its free pageblocks by the events, and over \
+                 time, are an upper bound"
+                    .to_owned(),
+            );
+        }
+        let rejection = self.ours.tally.first_rejection.iter();
+        notes.extend(rejection.map(|why| format!("first free that our zones refused: {why}")));
+        notes
     }
 
     fn by_order(&self) -> Vec<OrderRow> {
