@@ -92,6 +92,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
 ///
 /// Whether it is still huge is seen under its lock, for it may have been split since the walk; then `at` is its head's
 /// page, and only that one was handled. The step goes to the end of the huge page: `1 + (mask & !at)`.
+#[inline(always)]
 pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
     (at, span): (Vpn, Span),
@@ -109,7 +110,9 @@ pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
     at.add(1 + ((frames - 1) & !at.as_u64()))
 }
 
-/// One page to which the caller gives its reference; returns the number of its frames.
+/// One page to which the caller gives its reference; returns the number of its frames. One copy for all forms, so that they
+/// differ in what they do and not in how it was compiled.
+#[inline(never)]
 pub(super) fn page<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
     pfn: Pfn,

@@ -139,21 +139,34 @@ fn take(table: &impl Table, vector: &mut Vector<'_, '_>, lru: &Lru<'_>, rest: Sp
     at
 }
 
-/// Unlocks the pages of the vector. Mirrors `__munlock_pagevec()` (3.12).
-///
-/// References are given back without the LRU lock: the last one would take it again (in Linux until December 2013, a
-/// deadlock).
+/// Unlocks the pages of the vector, if there are any: between huge pages there are none.
+#[inline(always)]
 fn flush<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
     vector: &mut Vector<'a, 'm>,
     context: &mut Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) {
-    let Some(lru) = vector.lru.take() else { return };
-    let (isolated, lost) = isolate(lru, &vector.pages, context);
-    let all = (1_u32 << vector.pages.len()) - 1;
+    if let Some(lru) = vector.lru.take() {
+        unlock(space, (lru, &mut vector.pages), context, events);
+    }
+}
+
+/// Unlocks pages of one list set. Mirrors `__munlock_pagevec()` (3.12).
+///
+/// References are given back without the LRU lock: the last one would take it again (in Linux until December 2013, a
+/// deadlock).
+#[inline(never)]
+fn unlock<'a, 'm, S: AddressSpace, const N: usize>(
+    space: &S,
+    (lru, pages): (&'a Lru<'m>, &mut ArrayVec<Pfn, VECTOR>),
+    context: &mut Context<'a, 'm, N>,
+    events: &mut Events<'a, 'm>,
+) {
+    let (isolated, lost) = isolate(lru, pages, context);
+    let all = (1_u32 << pages.len()) - 1;
     if isolated != all {
-        for (place, pfn) in vector.pages.iter().copied().enumerate() {
+        for (place, pfn) in pages.iter().copied().enumerate() {
             if isolated & 1 << place != 0 {
                 continue;
             }
@@ -165,12 +178,12 @@ fn flush<'a, 'm, S: AddressSpace, const N: usize>(
             context.put(space, pfn);
         }
         let mut place = 0;
-        vector.pages.retain(|_| {
+        pages.retain(|_| {
             place += 1;
             isolated & 1 << (place - 1) != 0
         });
     }
-    put_back_all(space, lru, &mut vector.pages, context, events);
+    put_back_all(space, lru, pages, context, events);
 }
 
 /// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. Returns which pages are
