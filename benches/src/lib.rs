@@ -2,7 +2,7 @@
 //!
 //! * [`Frames`]: an allocator as the loops see it; [`allocators`] has the adapters, [`machine`] the whole allocator's
 //! * [`loops`]: alloc+free pairs, a random mix at half occupancy, bulk
-//! * [`compaction`]: zones in which its scanners find nothing, or a choice
+//! * [`compaction`]: zones in which its scanners find nothing; [`moves`]: what it costs where they find something
 //! * [`rows`]: each loop by name, as `benches/instructions` counts it
 //!
 //! `unsafe` is where a zone or an allocator owns its storage through the testkit, and where frames without anything
@@ -14,6 +14,7 @@ pub mod allocators;
 pub mod compaction;
 pub mod loops;
 pub mod machine;
+pub mod moves;
 pub mod rows;
 
 pub use allocators::Frames;

@@ -32,6 +32,8 @@ pub(crate) struct Candidate {
 pub(crate) struct Choice {
     /// The emptiest first.
     pub(crate) candidates: ArrayVec<Candidate, CANDIDATES>,
+    /// Frames of the wanted block: no more can be in its way.
+    frames: u32,
     /// Free frames in possible targets, by how many their pageblock has.
     space: [u32; STEPS],
 }
@@ -60,8 +62,9 @@ pub(crate) struct Sources {
     least: u16,
     /// One bit a migrate type.
     types: u8,
-    /// Pageblocks that make one block of the wanted order.
+    /// Pageblocks that make one block of the wanted order, and frames.
     group: u32,
+    frames: u32,
 }
 
 impl Sources {
@@ -69,7 +72,8 @@ impl Sources {
         let least = if order < PAGEBLOCK_ORDER { 1 } else { PAGEBLOCK_FRAMES as u16 };
         let movable = request.migrate_type == MigrateType::Movable;
         let types = 0b111 | u8::from(movable) << MigrateType::Cma as u8;
-        Self { least, types, group: (order.frames() / PAGEBLOCK_FRAMES).max(1) as u32 }
+        let group = (order.frames() / PAGEBLOCK_FRAMES).max(1) as u32;
+        Self { least, types, group, frames: order.frames() as u32 }
     }
 
     /// Whether a pageblock may be emptied, as far as its counts say.
@@ -89,7 +93,7 @@ impl Choice {
         sources: Sources,
         skip: impl Fn(u32) -> bool,
     ) -> Self {
-        let mut choice = Self { candidates: ArrayVec::new(), space: [0; STEPS] };
+        let mut choice = Self { candidates: ArrayVec::new(), frames: sources.frames, space: [0; STEPS] };
         let mut worst = u32::MAX;
         let mut group = Some((0, 0));
         scan.survey(blocks, |block, b| {
@@ -131,12 +135,13 @@ impl Choice {
     /// room outside it.
     pub(crate) fn threshold(&self, candidate: &Candidate) -> Option<u16> {
         let all: u32 = self.space.iter().sum();
+        let need = candidate.used.min(self.frames);
         let mut room = 0;
         let step = self.space.iter().position(|space| {
             room += space;
-            room >= candidate.used
+            room >= need
         })?;
-        (all >= candidate.used + candidate.free).then_some(step as u16)
+        (all >= need + candidate.free).then_some(step as u16)
     }
 }
 
