@@ -43,6 +43,8 @@ pub struct ZoneCore<'m> {
     pub(crate) quick_whole: bool,
     /// Frames in pageblocks of the high-order atomic reserve: whole pageblocks.
     pub(crate) highatomic: u64,
+    /// For each ordinary type the pageblock of another type that it last took from without claiming it, or `NO_BLOCK`.
+    pub(crate) borrowed: [u32; MigrateType::PCP_COUNT],
     /// Isolated pageblocks.
     pub(crate) isolated_blocks: u64,
 }

@@ -5,7 +5,7 @@
 //! not claimed keeps its type and all it has left.
 
 use pageblock_frame::trace::Fallback;
-use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES};
+use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock};
 
 use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
@@ -46,11 +46,25 @@ impl ZoneCore<'_> {
             .or_else(|| cma_first.then(|| self.take(order, MigrateType::Cma)).flatten().map(simple))
             .or_else(|| self.take(order, wanted).map(simple))
             .or_else(|| cma.then(|| self.take(order, MigrateType::Cma)).flatten().map(simple))
+            .or_else(|| self.take_borrowed(order, wanted).map(simple))
             .or_else(|| self.take_fallback(order, wanted, flags))
             .or_else(|| {
                 let last_resort = flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK);
                 last_resort.then(|| self.take(order, MigrateType::HighAtomic)).flatten().map(simple)
             })
+    }
+
+    /// Takes from the pageblock that this type mixed into before, while it can serve. Not another mixing: where Linux 6.1
+    /// cannot claim a pageblock it still moves what is free in it to the request's lists, and takes from there without an
+    /// event. Keeping to that pageblock also keeps the others clean.
+    fn take_borrowed(&mut self, order: u32, wanted: MigrateType) -> Option<u32> {
+        let block = *self.borrowed.get(wanted.index())?;
+        let b = self.blocks.get(block as usize)?;
+        let serves = b.top != Pageblock::NO_TOP && b.top != Pageblock::WHOLE && u32::from(b.top) >= order;
+        if order >= BLOCK_SHIFT || !serves || !b.migrate_type.is_ordinary() {
+            return None;
+        }
+        self.take_from(block, order)
     }
 
     /// Takes from another migrate type (`__rmqueue_fallback()`).
@@ -71,6 +85,9 @@ impl ZoneCore<'_> {
             largest
         };
         let change_ownership = self.try_claim(victim, order, wanted);
+        if !change_ownership && let Some(borrowed) = self.borrowed.get_mut(wanted.index()) {
+            *borrowed = victim.block;
+        }
         let index = if change_ownership && order >= BLOCK_SHIFT {
             self.take(order, wanted)?
         } else if change_ownership && victim.top >= BLOCK_SHIFT {

@@ -3,8 +3,8 @@
 use pageblock_frame::sync::{AtomicU64, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
-    MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte, StateTable,
-    ZoneKind,
+    MAX_PFN, MigrateType, NO_BLOCK, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte,
+    StateTable, ZoneKind,
 };
 
 use crate::Violation;
@@ -148,6 +148,7 @@ impl<'m> Zone<'m> {
             has_unusable: false,
             quick_whole: max_order.as_u8() == PAGEBLOCK_ORDER.as_u8() + 1,
             highatomic: 0,
+            borrowed: [NO_BLOCK; MigrateType::PCP_COUNT],
             isolated_blocks: 0,
         };
         Ok(Self {

@@ -12,8 +12,24 @@ const ALIGNMENT_BYTES: u64 = (align_of::<Pageblock>() + size_of::<u64>()) as u64
 /// Pageblocks for which one word holds the skip bits.
 const WORD_BITS: u64 = u64::BITS as u64;
 
+/// Bytes for the sets of pageblocks that can serve an order: one word for each set, for 64 pageblocks.
+const SET_ROW_BYTES: u64 = 64 * size_of::<u64>() as u64;
+
+/// Rows of words over all levels of the sets' tree, which has at least two.
+const fn set_rows(blocks: u64) -> u64 {
+    let mut entries = blocks.div_ceil(WORD_BITS);
+    let mut rows = entries;
+    loop {
+        entries = entries.div_ceil(WORD_BITS);
+        rows += entries;
+        if entries <= 1 {
+            return rows;
+        }
+    }
+}
+
 /// The room that the metadata of one zone spanning `frames` frames takes: a [`Pageblock`] a pageblock, a state byte a
-/// frame, a skip bit a pageblock. The zone may start and end anywhere in a block of [`Order::MAX`], down to whose start
+/// frame, a skip bit a pageblock, and the sets of pageblocks that can serve an order. The zone may start and end anywhere in a block of [`Order::MAX`], down to whose start
 /// metadata reaches, and the room may start at any byte.
 ///
 /// Sizes beyond the address space are cut to its end, which no memory map can serve.
@@ -21,7 +37,7 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// ```
 /// use pageblock_frame::region::zone_layout;
 /// const LAYOUT: core::alloc::Layout = zone_layout(1 << 20); // 4 GiB
-/// assert!((LAYOUT.size() as f64) < 1.26 * 1048576.0);
+/// assert!((LAYOUT.size() as f64) < 1.28 * 1048576.0);
 /// assert_eq!(LAYOUT.align(), 128);
 /// ```
 #[must_use]
@@ -30,6 +46,7 @@ pub const fn zone_layout(frames: u64) -> Layout {
     let blocks = frames.saturating_add(before).div_ceil(PAGEBLOCK_FRAMES);
     let words = blocks.div_ceil(WORD_BITS);
     let bytes = blocks.saturating_mul(BLOCK_BYTES).saturating_add(words * size_of::<u64>() as u64);
+    let bytes = bytes.saturating_add(set_rows(blocks).saturating_mul(SET_ROW_BYTES));
     layout(bytes.saturating_add(ALIGNMENT_BYTES), align_of::<Pageblock>())
 }
 
