@@ -4,6 +4,7 @@ use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, StateByte};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::dense::word_of;
 
 /// A word with no more blocks than this to give is merged block by block; with more it is recounted as a whole.
 const RECOUNT_FROM: u32 = 4;
@@ -51,6 +52,14 @@ impl ZoneCore<'_> {
             }
             let word = wanted.trailing_zeros() as usize % BLOCK_WORDS;
             let old = b.map[word];
+            if order == 0
+                && old == u64::MAX
+                && let Some(frames) = out.get_mut(got..).and_then(|rest| rest.first_chunk_mut())
+            {
+                self.take_word(block, word, mark, frames);
+                got += frames.len();
+                continue;
+            }
             let starts = bits::runs(old, order);
             let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
             let mut left = starts;
@@ -99,7 +108,18 @@ impl ZoneCore<'_> {
         let o = u32::from(order.as_u8());
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
         let (mut word, mut mask, mut pieces, mut refused) = (u32::MAX, 0u64, 0, 0);
-        for &index in blocks {
+        let mut rest = blocks;
+        while let [index, tail @ ..] = rest {
+            let index = *index;
+            if o == 0
+                && let Some((frames, after)) = rest.split_first_chunk()
+                && let Some(whole) = word_of(frames)
+                && self.give_word(whole)
+            {
+                rest = after;
+                continue;
+            }
+            rest = tail;
             let Some(byte) = self.states.byte(index) else {
                 refused += 1;
                 continue;

@@ -38,6 +38,7 @@ mod bulk;
 mod candidates;
 mod check;
 mod core;
+mod dense;
 mod edit;
 mod error;
 mod fallback;
@@ -57,6 +58,7 @@ mod zonelist;
 
 pub use self::core::ZoneCore;
 pub use check::Violation;
+pub use dense::word_of;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
 pub use fragmentation::{fragmentation_index, unusable_free_index};
 pub use node::{Node, Reserves, WatermarkRule};

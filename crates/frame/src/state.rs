@@ -307,6 +307,22 @@ impl<'m> StateTable<'m> {
         Self { bytes: rest.get(..64).unwrap_or(rest) }
     }
 
+    /// Makes every frame of the table the same. Only their owner may.
+    #[inline]
+    pub fn fill(&self, state: StateByte) {
+        for byte in self.bytes {
+            byte.store(state.0, Ordering::Relaxed);
+        }
+    }
+
+    /// True if every frame of the table heads a block of the kind and order of `state`, of whatever type.
+    #[must_use]
+    #[inline]
+    pub fn all_are(&self, state: StateByte) -> bool {
+        let differing = self.bytes.iter().fold(0, |found, byte| found | byte.load(Ordering::Relaxed) ^ state.0);
+        StateByte(differing).without_type() == 0
+    }
+
     /// The head, and its state, of the block that a frame is in: itself, or the nearest head below it that reaches it.
     /// `None` for a frame in no block. Looks at no more than [`Order::COUNT`] bytes, since blocks are aligned.
     #[must_use]

@@ -6,7 +6,7 @@
 //! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much. Reclaim
 //! brings the limits down to one batch.
 
-use pageblock_buddy::{FreeError, Zone};
+use pageblock_buddy::{FreeError, Zone, word_of};
 use pageblock_frame::sync::{Inside, Ordering, View};
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
 
@@ -67,7 +67,11 @@ impl<P: Platform> PcpLists<'_, P> {
                 if accounted { self.accounted_refill(zone, view, list) } else { self.bounded_refill(view, list) };
             let order = list.order();
             let got = view.fill(list.index(), blocks, |slots| zone.alloc_bulk::<P>(order, migrate_type, slots));
-            view.value().count += got << order.as_u8();
+            let last = view.frames_of(list.index()).last().copied();
+            let tune = view.value();
+            tune.count += got << order.as_u8();
+            // Whole words come in descending order, so that they come off in ascending order.
+            tune.rest = last.map_or(0, |last| if last % WORD == 0 { 0 } else { WORD - 1 - last % WORD });
         }
         let (index, _) = view.pop_always(list.index())?;
         let frames = list.order().frames() as u32;
@@ -91,7 +95,10 @@ impl<P: Platform> PcpLists<'_, P> {
         }
         let doublings = view.value().lists[list.index()].doublings;
         let quarter = (batch / 8).max(1) << doublings;
-        let blocks = self.config.refill.blocks(quarter.min(batch + 1), order);
+        // The zone goes on with the word that the refill before has begun: up to its end, so that the next begins with a whole one.
+        let rest = view.value().rest;
+        let frames = if order == Order::ZERO && rest >= 16 { rest } else { batch + 1 };
+        let blocks = self.config.refill.blocks(quarter.min(frames), order);
         let blocks = if order.as_u8() > pageblock_frame::COSTLY_ORDER.as_u8() { 1 } else { blocks };
         // At least half of the list stays empty, so that the frees that follow find room.
         blocks.min(self.config.call_limit.saturating_mul(2)).min(capacity.div_ceil(2)).max(1)
@@ -114,6 +121,7 @@ impl<P: Platform> PcpLists<'_, P> {
             let excess = len.saturating_sub(limit);
             // Half at least stays, unless the limit has come down.
             let some = limit.div_ceil(2).max(excess).min(self.config.call_limit).max(1);
+            let some = words_first(view.frames_of(list.index()), self.config.call_limit).unwrap_or(some);
             self.give_back(zone, view, list, some);
             let tune = &mut view.value().lists[list.index()];
             tune.overflowed = true;
@@ -211,9 +219,22 @@ impl<P: Platform> PcpLists<'_, P> {
         }
         let reclaiming = self.reclaiming.load(Ordering::Relaxed);
         for list in List::all(self.config.set) {
-            let frames = if reclaiming { sizes.batch } else { 2 * sizes.batch };
+            let frames = if reclaiming { sizes.batch } else { 2 * (sizes.batch + 1) };
             let least = u32::from(view.capacity(list.index()) > 0);
             view.set_limit(list.index(), (frames >> list.order().as_u8()).max(least));
         }
     }
 }
+
+/// Where the oldest frames are what is left of a word, and then a whole word, as after refills that are freed in order: how
+/// many that is. A whole word costs the zone no more than a few frames do.
+fn words_first(oldest: &[u32], call_limit: u32) -> Option<u32> {
+    let first = oldest.first()? / WORD;
+    let rest = oldest.iter().take(call_limit as usize).take_while(|&frame| frame / WORD == first).count();
+    let starts = [0, rest].into_iter().filter(|&start| start == 0 || start < call_limit as usize);
+    let whole = |start: usize| Some(word_of(oldest.get(start..)?.first_chunk()?).is_some());
+    starts.into_iter().find(|&start| whole(start) == Some(true)).map(|start| start as u32 + WORD)
+}
+
+/// Frames that a word of the zone's free maps describes.
+const WORD: u32 = 64;
