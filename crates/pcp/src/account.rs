@@ -45,10 +45,10 @@ impl<P: Platform> PcpLists<'_, P> {
         let order = list.order();
         let frames = order.frames() as u32;
         let sizes = self.sizes();
-        if !view.push(list.index(), index) {
+        if !view.push(list.stack(), index) {
             // Linux's lists are linked; ours have so much room.
             self.give_back(zone, view, list, sizes.batch >> order.as_u8().min(3));
-            view.push(list.index(), index);
+            view.push(list.stack(), index);
         }
         let tune = view.value();
         tune.count += frames;

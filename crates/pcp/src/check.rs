@@ -67,7 +67,7 @@ impl<P: Platform> PcpLists<'_, P> {
         let mut counts = PcpCounts::default();
         for cpu in 0..self.stacks.cpus() as u32 {
             for list in List::all(self.config.set) {
-                counts.by_order[list.order().index()] += u64::from(self.stacks.held(CpuId::new(cpu), list.index()));
+                counts.by_order[list.order().index()] += u64::from(self.stacks.held(CpuId::new(cpu), list.stack()));
             }
         }
         counts
@@ -77,7 +77,7 @@ impl<P: Platform> PcpLists<'_, P> {
     #[must_use]
     pub fn frames_on(&self, cpu: CpuId) -> u64 {
         List::all(self.config.set)
-            .map(|list| u64::from(self.stacks.held(cpu, list.index())) << list.order().as_u8())
+            .map(|list| u64::from(self.stacks.held(cpu, list.stack())) << list.order().as_u8())
             .sum()
     }
 
@@ -121,7 +121,7 @@ impl<P: Platform> PcpLists<'_, P> {
 fn check_view(zone: &Zone<'_>, view: &mut View<'_, Tune>) -> Result<(), PcpViolation> {
     for list in (0..STACKS).filter_map(List::from_index) {
         let order = list.order();
-        for &index in view.frames_of(list.index()) {
+        for &index in view.frames_of(list.stack()) {
             let state = zone.states().get(index);
             let aligned = zone.pfn_of(index).is_aligned(order);
             if !state.is_listed() || state.order() != order || !aligned {

@@ -1,14 +1,9 @@
 //! Which list a block belongs on: the mapping between orders, migrate types and lists.
 
-use pageblock_frame::sync::STACKS;
-use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, StateByte, TypeBits};
+use pageblock_frame::sync::{STACKS, StackId};
+use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, TypeBits};
 
 use crate::config::ListSet;
-
-/// What [`TypeBits`] are multiples of.
-const TYPE_UNIT: u32 = 16;
-/// Places of one order: one for every type that a state byte can name.
-const PER_ORDER: u32 = 4;
 
 /// A list of one CPU: of blocks of one order, for one migrate type or for several.
 ///
@@ -27,20 +22,14 @@ const PER_ORDER: u32 = 4;
 /// assert_eq!(List::of(ListSet::Typed, order(4), MigrateType::Movable), None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct List(u32);
+pub struct List(StackId);
 
 impl List {
     /// The place of an order and a type.
     #[must_use]
     #[inline(always)]
     pub const fn place(order: Order, migrate_type: MigrateType) -> Self {
-        Self::with_bits(order, TypeBits::of(migrate_type))
-    }
-
-    /// The place of an order and of a type by its bits in a state byte.
-    #[inline(always)]
-    pub(crate) const fn with_bits(order: Order, bits: TypeBits) -> Self {
-        Self(order.index() as u32 * PER_ORDER + bits.get() / TYPE_UNIT)
+        Self(StackId::of(order, TypeBits::of(migrate_type)))
     }
 
     /// The list for an order and a type, or `None` if such blocks go to the zone.
@@ -62,35 +51,50 @@ impl List {
 
     /// All lists of a set, in ascending order of blocks.
     pub fn all(set: ListSet) -> impl Iterator<Item = Self> {
-        (0..STACKS as u32).map(Self).filter(move |list| {
+        (0..STACKS).filter_map(Self::from_index).filter(move |list| {
             let own = list.migrate_type().and_then(|t| Self::of(set, list.order(), t));
             own == Some(*list)
         })
     }
 
     /// The list with this number.
+    #[inline]
     pub(crate) const fn from_index(index: usize) -> Option<Self> {
-        if index < STACKS { Some(Self(index as u32)) } else { None }
+        match StackId::new(index) {
+            Some(stack) => Some(Self(stack)),
+            None => None,
+        }
     }
 
     /// Order of its blocks.
     #[must_use]
     #[inline]
     pub const fn order(self) -> Order {
-        Order::saturating((self.0 / PER_ORDER) as u8)
+        Order::saturating((self.index() / 4) as u8)
     }
 
     /// Migrate type of its blocks, or the first of several; `None` for a place that no type has.
     #[must_use]
     pub const fn migrate_type(self) -> Option<MigrateType> {
-        StateByte::from_raw((self.0 % PER_ORDER * TYPE_UNIT) as u8).migrate_type()
+        match self.index() % 4 {
+            0 => Some(MigrateType::Unmovable),
+            1 => Some(MigrateType::Movable),
+            2 => Some(MigrateType::Reclaimable),
+            _ => None,
+        }
     }
 
     /// The number, below [`STACKS`].
     #[must_use]
     #[inline(always)]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        self.0.index()
+    }
+
+    /// The stack that it is.
+    #[inline(always)]
+    pub(crate) const fn stack(self) -> StackId {
+        self.0
     }
 }
 
@@ -100,7 +104,7 @@ pub(crate) const fn has_lists(order: Order) -> bool {
     order.as_u8() <= COSTLY_ORDER.as_u8() || order.as_u8() == PAGEBLOCK_ORDER.as_u8()
 }
 
-const _: () = assert!(STACKS == PER_ORDER as usize * Order::COUNT);
+const _: () = assert!(STACKS == 4 * Order::COUNT);
 
 #[cfg(test)]
 mod tests {

@@ -3,11 +3,14 @@
 use core::fmt;
 
 use pageblock_buddy::{FreeError, Zone};
-use pageblock_frame::sync::{AtomicBool, AtomicU8, AtomicU32, CpuStacks, CpuStacksRef, Inside, Lock, Ordering};
-use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte};
+use pageblock_frame::sync::{
+    AtomicBool, AtomicU8, AtomicU32, CpuStacks, CpuStacksRef, Inside, Lock, Ordering, StackId,
+};
+use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte, TypeBits};
 
 use crate::config::{PcpConfig, Tuning};
 use crate::drain::{SIGNAL_ACCOUNT, SIGNAL_RESIZE};
+#[cfg(loom)]
 use crate::list::List;
 use crate::sizing::Sizes;
 use crate::tune::Tune;
@@ -202,7 +205,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
 /// Takes a block off this CPU's list.
 #[inline(always)]
 fn pop<P: Platform>(inside: &Inside<'_, Tune, P>, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
-    let (index, state) = inside.pop(List::place(order, migrate_type).index())?;
+    let (index, state) = inside.pop(StackId::of(order, TypeBits::of(migrate_type)))?;
     state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
     Some(Pfn::new(inside.origin().wrapping_add(u64::from(index))))
 }
@@ -223,7 +226,7 @@ fn push<'z, 'l: 'z, 'n: 'z, P: Platform>(
     if !claim::<P>(byte, state) {
         return false;
     }
-    if inside.push(List::with_bits(order, bits).index(), index as u32) {
+    if inside.push(StackId::of(order, bits), index as u32) {
         return true;
     }
     overflow(inside, (index as u32, order), byte, owner())

@@ -2,7 +2,7 @@
 //!
 //! # Bounded lists
 //! With [`Tuning::Bounded`] each list has a limit of its own. An overflow gives up to `call_limit` of the blocks that
-//! have been there longest back to the zone. Limits start at two batches. A list that overflows and then runs dry was too
+//! have been there longest back to the zone. Limits start at three batches. A list that overflows and then runs dry was too
 //! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much. Reclaim
 //! brings the limits down to one batch.
 
@@ -62,18 +62,18 @@ impl<P: Platform> PcpLists<'_, P> {
         if accounted {
             view.value().note_alloc(self.config.tuning);
         }
-        if view.len(list.index()) == 0 {
+        if view.len(list.stack()) == 0 {
             let blocks =
                 if accounted { self.accounted_refill(zone, view, list) } else { self.bounded_refill(view, list) };
             let order = list.order();
-            let got = view.fill(list.index(), blocks, |slots| zone.alloc_bulk::<P>(order, migrate_type, slots));
-            let last = view.frames_of(list.index()).last().copied();
+            let got = view.fill(list.stack(), blocks, |slots| zone.alloc_bulk::<P>(order, migrate_type, slots));
+            let last = view.frames_of(list.stack()).last().copied();
             let tune = view.value();
             tune.count += got << order.as_u8();
             // Whole words come in descending order, so that they come off in ascending order.
             tune.rest = last.map_or(0, |last| if last % WORD == 0 { 0 } else { WORD - 1 - last % WORD });
         }
-        let (index, _) = view.pop_always(list.index())?;
+        let (index, _) = view.pop_always(list.stack())?;
         let frames = list.order().frames() as u32;
         let tune = view.value();
         tune.count = tune.count.saturating_sub(frames);
@@ -84,12 +84,12 @@ impl<P: Platform> PcpLists<'_, P> {
     fn bounded_refill(&self, view: &mut View<'_, Tune>, list: List) -> u32 {
         let order = list.order();
         let batch = self.sizes().batch;
-        let capacity = view.capacity(list.index());
-        let limit = view.limit(list.index());
+        let capacity = view.capacity(list.stack());
+        let limit = view.limit(list.stack());
         let tune = &mut view.value().lists[list.index()];
         if core::mem::take(&mut tune.overflowed) {
             // Too short: it had to give back what it now asks for.
-            view.set_limit(list.index(), limit.saturating_mul(2).min(capacity));
+            view.set_limit(list.stack(), limit.saturating_mul(2).min(capacity));
         } else {
             tune.doublings = (tune.doublings + 1).min(MOST_DOUBLINGS);
         }
@@ -115,18 +115,18 @@ impl<P: Platform> PcpLists<'_, P> {
             zone.free_bulk::<P>(order, &[index]);
             return;
         };
-        if !view.push(list.index(), index) {
-            let len = view.len(list.index());
-            let limit = view.limit(list.index());
+        if !view.push(list.stack(), index) {
+            let len = view.len(list.stack());
+            let limit = view.limit(list.stack());
             let excess = len.saturating_sub(limit);
             // Half at least stays, unless the limit has come down.
             let some = limit.div_ceil(2).max(excess).min(self.config.call_limit).max(1);
-            let some = words_first(view.frames_of(list.index()), self.config.call_limit).unwrap_or(some);
+            let some = words_first(view.frames_of(list.stack()), self.config.call_limit).unwrap_or(some);
             self.give_back(zone, view, list, some);
             let tune = &mut view.value().lists[list.index()];
             tune.overflowed = true;
             tune.doublings = tune.doublings.saturating_sub(1);
-            if !view.push(list.index(), index) {
+            if !view.push(list.stack(), index) {
                 zone.free_bulk::<P>(order, &[index]);
             }
         }
@@ -134,11 +134,11 @@ impl<P: Platform> PcpLists<'_, P> {
 
     /// Gives up to `blocks` of a list's blocks, those that have been there longest, back to the zone. Returns how many.
     pub(crate) fn give_back(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, list: List, blocks: u32) -> u32 {
-        if view.len(list.index()) == 0 {
+        if view.len(list.stack()) == 0 {
             return 0;
         }
         let order = list.order();
-        let given = view.take_oldest(list.index(), blocks, |oldest| {
+        let given = view.take_oldest(list.stack(), blocks, |oldest| {
             let refused = zone.free_bulk::<P>(order, oldest);
             debug_assert_eq!(refused, 0, "blocks on a list are marked as listed");
         });
@@ -204,7 +204,7 @@ impl<P: Platform> PcpLists<'_, P> {
         for list in List::all(self.config.set) {
             left -= self.give_back(zone, view, list, left);
             if left == 0 {
-                return List::all(self.config.set).all(|list| view.len(list.index()) == 0);
+                return List::all(self.config.set).all(|list| view.len(list.stack()) == 0);
             }
         }
         true
@@ -219,22 +219,29 @@ impl<P: Platform> PcpLists<'_, P> {
         }
         let reclaiming = self.reclaiming.load(Ordering::Relaxed);
         for list in List::all(self.config.set) {
-            let frames = if reclaiming { sizes.batch } else { 2 * (sizes.batch + 1) };
-            let least = u32::from(view.capacity(list.index()) > 0);
-            view.set_limit(list.index(), (frames >> list.order().as_u8()).max(least));
+            let frames = if reclaiming { sizes.batch } else { 3 * (sizes.batch + 1) };
+            let least = u32::from(view.capacity(list.stack()) > 0);
+            view.set_limit(list.stack(), (frames >> list.order().as_u8()).max(least));
         }
     }
 }
 
-/// Where the oldest frames are what is left of a word, and then a whole word, as after refills that are freed in order: how
-/// many that is. A whole word costs the zone no more than a few frames do.
+/// Where the oldest frames are whole words, perhaps after what is left of another, as after refills that are freed in order:
+/// how many that is. A whole word costs the zone no more than a few frames do.
 fn words_first(oldest: &[u32], call_limit: u32) -> Option<u32> {
-    let first = oldest.first()? / WORD;
-    let rest = oldest.iter().take(call_limit as usize).take_while(|&frame| frame / WORD == first).count();
-    let starts = [0, rest].into_iter().filter(|&start| start == 0 || start < call_limit as usize);
-    let whole = |start: usize| Some(word_of(oldest.get(start..)?.first_chunk()?).is_some());
-    starts.into_iter().find(|&start| whole(start) == Some(true)).map(|start| start as u32 + WORD)
+    let whole_from = |start: usize| {
+        let (words, _) = oldest.get(start..)?.as_chunks();
+        let whole = words.iter().take(MOST_WORDS).take_while(|word| word_of(word).is_some()).count();
+        (whole > 0).then_some((start + whole * WORD as usize) as u32)
+    };
+    whole_from(0).or_else(|| {
+        let first = oldest.first()? / WORD;
+        let rest = oldest.iter().take(call_limit as usize).take_while(|&frame| frame / WORD == first).count();
+        whole_from(rest)
+    })
 }
 
+/// Whole words that one call gives back.
+const MOST_WORDS: usize = 2;
 /// Frames that a word of the zone's free maps describes.
 const WORD: u32 = 64;

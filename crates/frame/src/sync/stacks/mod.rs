@@ -25,7 +25,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use super::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, spin_hint};
-use crate::{CpuId, Pfn, Platform};
+use crate::{CpuId, Order, Pfn, Platform, TypeBits};
 
 #[cfg(loom)]
 mod model;
@@ -44,6 +44,47 @@ pub const SIGNAL_OFFLINE: u32 = 1 << 31;
 /// The signal that someone works in the area of an owner who has left.
 const SIGNAL_TAKEN: u32 = 1 << 30;
 
+/// One of the [`STACKS`] stacks of each CPU.
+///
+/// ```
+/// use pageblock_frame::sync::StackId;
+/// use pageblock_frame::{MigrateType, Order, TypeBits};
+/// let id = StackId::of(Order::new(2).unwrap(), TypeBits::of(MigrateType::Reclaimable));
+/// assert_eq!(id.index(), 10);
+/// assert_eq!(StackId::new(10), Some(id));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StackId {
+    /// A multiple of [`UNIT`](Self::UNIT), below [`STACKS`] times that: the distance of the stack's head from the first.
+    offset: u32,
+}
+
+impl StackId {
+    /// What offsets are multiples of: a head's size, and the unit of type bits.
+    const UNIT: u32 = 16;
+
+    /// Stack number `index`, if it is below [`STACKS`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(index: usize) -> Option<Self> {
+        if index < STACKS { Some(Self { offset: index as u32 * Self::UNIT }) } else { None }
+    }
+
+    /// The stack for an order and a type: four an order.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(order: Order, bits: TypeBits) -> Self {
+        Self { offset: order.index() as u32 * (4 * Self::UNIT) + bits.get() }
+    }
+
+    /// The number, below [`STACKS`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        (self.offset / Self::UNIT) as usize % STACKS
+    }
+}
+
 /// One CPU's area. What follows it in memory is the stacks' slots.
 #[repr(C, align(128))]
 struct Area<T> {
@@ -61,7 +102,7 @@ struct Area<T> {
 /// ```
 /// use core::mem::MaybeUninit;
 /// use core::ptr::NonNull;
-/// use pageblock_frame::sync::{CpuStacks, STACKS, AtomicU8};
+/// use pageblock_frame::sync::{CpuStacks, STACKS, StackId, AtomicU8};
 /// use pageblock_frame::{Carver, Pfn, Platform, StateTable};
 /// struct Host;
 /// // SAFETY: one CPU, one thread, no memory asked for.
@@ -77,9 +118,10 @@ struct Area<T> {
 /// let stacks = CpuStacks::<(), Host>::carve(1, &capacities, table, (), carver).unwrap();
 /// let inside = stacks.enter().unwrap();
 /// assert!(stacks.enter().is_none()); // as an interrupt would find it
-/// assert!(inside.push(0, 7) && inside.push(0, 3));
-/// assert_eq!(inside.pop(0).map(|(frame, _state)| frame), Some(3));
-/// assert_eq!(inside.len(0), 1);
+/// let stack = StackId::new(0).unwrap();
+/// assert!(inside.push(stack, 7) && inside.push(stack, 3));
+/// assert_eq!(inside.pop(stack).map(|(frame, _state)| frame), Some(3));
+/// assert_eq!(inside.len(stack), 1);
 /// ```
 pub struct CpuStacks<'m, T, P> {
     store: Store<'m, T>,
@@ -178,7 +220,7 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
 
     /// Frames on one stack of a CPU, as they were a moment ago.
     #[must_use]
-    pub fn held(&self, cpu: CpuId, stack: usize) -> u32 {
+    pub fn held(&self, cpu: CpuId, stack: StackId) -> u32 {
         self.store.view(cpu.index()).map_or(0, |view| view.len(stack))
     }
 
@@ -366,7 +408,7 @@ impl<T> DerefMut for Taken<'_, T> {
     }
 }
 
-/// An area, seen by the one who may work in it. Stack numbers at or above [`STACKS`] mean the last stack.
+/// An area, seen by the one who may work in it.
 pub struct View<'a, T> {
     // A raw pointer, because the slots lie behind what it points to; it also keeps the view on its thread.
     area: core::ptr::NonNull<Area<T>>,

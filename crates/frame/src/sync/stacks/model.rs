@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use loom::cell::UnsafeCell;
 
-use super::{Area, STACKS, View};
+use super::{Area, STACKS, StackId, View};
 use crate::StateTable;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
@@ -126,9 +126,9 @@ impl<T> Store<'_, T> {
 
 #[expect(missing_docs, reason = "the interface is documented where it is real")]
 impl<T> View<'_, T> {
-    fn with<R>(&self, stack: usize, work: impl FnOnce(&mut Stack) -> R) -> R {
+    fn with<R>(&self, stack: StackId, work: impl FnOnce(&mut Stack) -> R) -> R {
         // SAFETY: loom tracks the access and reports any that nothing orders; `work` does not come back here.
-        self.area().body.inner.with_mut(|inner| work(unsafe { &mut (&mut *inner).stacks[stack.min(STACKS - 1)] }))
+        self.area().body.inner.with_mut(|inner| work(unsafe { &mut (&mut *inner).stacks[stack.index()] }))
     }
 
     pub(super) fn mark_busy(&self) -> bool {
@@ -140,19 +140,19 @@ impl<T> View<'_, T> {
         true
     }
 
-    pub fn pop(&self, stack: usize) -> Option<(u32, &AtomicU8)> {
+    pub fn pop(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
         let index = self.with(stack, |stack| stack.frames.last().copied())?;
         let state = self.frame(u64::from(index))?;
         self.with(stack, |stack| stack.frames.pop());
         Some((index, state))
     }
 
-    pub fn pop_always(&self, stack: usize) -> Option<(u32, &AtomicU8)> {
+    pub fn pop_always(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
         let index = self.with(stack, |stack| stack.frames.pop())?;
         Some((index, self.frame_always(u64::from(index))?))
     }
 
-    pub fn push(&self, stack: usize, index: u32) -> bool {
+    pub fn push(&self, stack: StackId, index: u32) -> bool {
         self.with(stack, |stack| {
             let room = (stack.frames.len() as u32) < stack.limit;
             if room {
@@ -163,25 +163,25 @@ impl<T> View<'_, T> {
     }
 
     #[must_use]
-    pub fn len(&self, stack: usize) -> u32 {
+    pub fn len(&self, stack: StackId) -> u32 {
         self.with(stack, |stack| stack.frames.len() as u32)
     }
 
     #[must_use]
-    pub fn limit(&self, stack: usize) -> u32 {
+    pub fn limit(&self, stack: StackId) -> u32 {
         self.with(stack, |stack| stack.limit)
     }
 
     #[must_use]
-    pub fn capacity(&self, stack: usize) -> u32 {
+    pub fn capacity(&self, stack: StackId) -> u32 {
         self.with(stack, |stack| stack.capacity)
     }
 
-    pub fn set_limit(&self, stack: usize, frames: u32) {
+    pub fn set_limit(&self, stack: StackId, frames: u32) {
         self.with(stack, |stack| stack.limit = frames.min(stack.capacity));
     }
 
-    pub fn fill(&mut self, stack: usize, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
+    pub fn fill(&mut self, stack: StackId, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
         let room = self.with(stack, |stack| most.min(stack.capacity - stack.frames.len() as u32));
         let mut slots = std::vec![u32::MAX; room as usize];
         let filled = fill(&mut slots).min(slots.len());
@@ -189,7 +189,7 @@ impl<T> View<'_, T> {
         filled as u32
     }
 
-    pub fn take_oldest(&mut self, stack: usize, most: u32, take: impl FnOnce(&[u32])) -> u32 {
+    pub fn take_oldest(&mut self, stack: StackId, most: u32, take: impl FnOnce(&[u32])) -> u32 {
         let frames = self.with(stack, |stack| stack.frames.clone());
         let taken = (most as usize).min(frames.len());
         take(&frames[..taken]);
@@ -197,12 +197,12 @@ impl<T> View<'_, T> {
     }
 
     #[must_use]
-    pub fn frames_of(&mut self, stack: usize) -> &[u32] {
+    pub fn frames_of(&mut self, stack: StackId) -> &[u32] {
         // SAFETY: loom tracks the access; the view is borrowed exclusively.
         self.area()
             .body
             .inner
-            .with(|inner| unsafe { &*core::ptr::from_ref(&(&*inner).stacks[stack.min(STACKS - 1)]) })
+            .with(|inner| unsafe { &*core::ptr::from_ref(&(&*inner).stacks[stack.index()]) })
             .frames
             .as_slice()
     }

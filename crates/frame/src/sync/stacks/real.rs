@@ -4,7 +4,7 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::{Area, STACKS, View};
+use super::{Area, STACKS, StackId, View};
 use core::sync::atomic;
 
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -25,6 +25,8 @@ struct Head {
     first: u32,
     last: u32,
 }
+
+const _: () = assert!(size_of::<Head>() == StackId::UNIT as usize);
 
 #[repr(C, align(64))]
 struct Heads([Head; STACKS]);
@@ -264,9 +266,10 @@ impl<T> View<'_, T> {
     }
 
     #[inline(always)]
-    fn head(&self, stack: usize) -> &Head {
-        let heads = &self.area().body.heads.0;
-        heads.get(stack).unwrap_or(&heads[STACKS - 1])
+    fn head(&self, stack: StackId) -> &Head {
+        let heads = NonNull::from_ref(&self.area().body.heads).cast::<Head>();
+        // SAFETY: the offset is a multiple of a head's size, below the size of all heads.
+        unsafe { heads.byte_add(stack.offset as usize).as_ref() }
     }
 
     /// A slot.
@@ -281,7 +284,7 @@ impl<T> View<'_, T> {
 
     /// Takes the frame that was pushed last, with its state byte. `None` if there is none, or a signal waits.
     #[inline(always)]
-    pub fn pop(&self, stack: usize) -> Option<(u32, &AtomicU8)> {
+    pub fn pop(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
         let head = self.head(stack);
         // SAFETY: 1. nobody else works in the area, so that `top` and the slot are ours. 2. `top >= first >= 1`, and at most the
         // number of slots, so this is a slot, perhaps the sentinel.
@@ -295,7 +298,7 @@ impl<T> View<'_, T> {
 
     /// As [`pop`](Self::pop), signal or not.
     #[inline]
-    pub fn pop_always(&self, stack: usize) -> Option<(u32, &AtomicU8)> {
+    pub fn pop_always(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
         let head = self.head(stack);
         let top = head.top.load(Ordering::Relaxed);
         if top == head.first {
@@ -310,7 +313,7 @@ impl<T> View<'_, T> {
 
     /// Puts a frame on top. False, with nothing changed, if the stack is at its limit.
     #[inline(always)]
-    pub fn push(&self, stack: usize, index: u32) -> bool {
+    pub fn push(&self, stack: StackId, index: u32) -> bool {
         let head = self.head(stack);
         // SAFETY: 1. nobody else works in the area. 2. `top < end <= last`, which is at most the number of slots.
         unsafe {
@@ -328,14 +331,14 @@ impl<T> View<'_, T> {
     /// Frames on a stack.
     #[must_use]
     #[inline]
-    pub fn len(&self, stack: usize) -> u32 {
+    pub fn len(&self, stack: StackId) -> u32 {
         let head = self.head(stack);
         head.top.load(Ordering::Relaxed) - head.first
     }
 
     /// Frames that a stack may hold now.
     #[must_use]
-    pub fn limit(&self, stack: usize) -> u32 {
+    pub fn limit(&self, stack: StackId) -> u32 {
         let head = self.head(stack);
         head.end.load(Ordering::Relaxed) - head.first
     }
@@ -343,14 +346,14 @@ impl<T> View<'_, T> {
     /// Most frames that a stack can hold.
     #[must_use]
     #[inline]
-    pub fn capacity(&self, stack: usize) -> u32 {
+    pub fn capacity(&self, stack: StackId) -> u32 {
         let head = self.head(stack);
         head.last - head.first
     }
 
     /// Lets [`push`](Self::push) fail from this many frames on; no more than the capacity.
     #[inline]
-    pub fn set_limit(&self, stack: usize, frames: u32) {
+    pub fn set_limit(&self, stack: StackId, frames: u32) {
         let head = self.head(stack);
         head.end.store(head.first + frames.min(head.last - head.first), Ordering::Relaxed);
     }
@@ -358,7 +361,7 @@ impl<T> View<'_, T> {
     /// Gives `fill` up to `most` empty slots above the top; what it says it has filled, from the start, is then on the
     /// stack. Returns how many.
     #[inline]
-    pub fn fill(&mut self, stack: usize, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
+    pub fn fill(&mut self, stack: StackId, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
         let (top, last) = (self.head(stack).top.load(Ordering::Relaxed), self.head(stack).last);
         let room = most.min(last - top);
         // SAFETY: 1. `top..top + room` are slots, because `top + room <= last`; they hold numbers since they were carved.
@@ -371,7 +374,7 @@ impl<T> View<'_, T> {
 
     /// Takes up to `most` of the frames that were pushed first, and hands them to `take`. Returns how many.
     #[inline]
-    pub fn take_oldest(&mut self, stack: usize, most: u32, take: impl FnOnce(&[u32])) -> u32 {
+    pub fn take_oldest(&mut self, stack: StackId, most: u32, take: impl FnOnce(&[u32])) -> u32 {
         let head = self.head(stack);
         let (top, first) = (head.top.load(Ordering::Relaxed), head.first);
         let held = top - first;
@@ -388,7 +391,7 @@ impl<T> View<'_, T> {
 
     /// The frames on a stack, the one that was pushed last at the end.
     #[must_use]
-    pub fn frames_of(&mut self, stack: usize) -> &[u32] {
+    pub fn frames_of(&mut self, stack: StackId) -> &[u32] {
         let head = self.head(stack);
         let (top, first) = (head.top.load(Ordering::Relaxed), head.first);
         // SAFETY: as in `fill`, for the slots `first..top`.

@@ -4,6 +4,10 @@ use std::vec::Vec;
 use super::*;
 use crate::{Carver, StateTable};
 
+fn id(stack: usize) -> StackId {
+    StackId::new(stack).unwrap()
+}
+
 struct Host;
 
 // SAFETY: one CPU, one thread, no memory asked for.
@@ -31,19 +35,19 @@ fn stacks_do_not_touch_each_other() {
         let mut inside = stacks.enter().unwrap();
         for stack in 0..STACKS {
             let capacity = stack as u32 % 4;
-            assert!(inside.pop(stack).is_none());
+            assert!(inside.pop(id(stack)).is_none());
             for i in 0..capacity {
-                assert!(inside.push(stack, stack as u32 * 4 + i));
+                assert!(inside.push(id(stack), stack as u32 * 4 + i));
             }
-            assert!(!inside.push(stack, 299), "stack {stack} is full");
+            assert!(!inside.push(id(stack), 299), "stack {stack} is full");
         }
         for stack in 0..STACKS {
             let expected: Vec<u32> = (0..stack as u32 % 4).map(|i| stack as u32 * 4 + i).collect();
-            assert_eq!(inside.frames_of(stack), expected);
+            assert_eq!(inside.frames_of(id(stack)), expected);
             for &frame in expected.iter().rev() {
-                assert_eq!(inside.pop(stack).map(|found| found.0), Some(frame));
+                assert_eq!(inside.pop(id(stack)).map(|found| found.0), Some(frame));
             }
-            assert!(inside.pop(stack).is_none());
+            assert!(inside.pop(id(stack)).is_none());
         }
         *inside.value() += 1;
         assert_eq!(*inside.value(), 6);
@@ -54,18 +58,18 @@ fn stacks_do_not_touch_each_other() {
 fn bulk_moves_keep_the_order() {
     with_stacks(|stacks| {
         let mut inside = stacks.enter().unwrap();
-        let filled = inside.fill(3, 9, |slots| {
+        let filled = inside.fill(id(3), 9, |slots| {
             slots.copy_from_slice(&[10, 11, 12]);
             slots.len()
         });
-        assert_eq!((filled, inside.len(3), inside.capacity(3)), (3, 3, 3));
+        assert_eq!((filled, inside.len(id(3)), inside.capacity(id(3))), (3, 3, 3));
         let mut oldest = Vec::new();
-        assert_eq!(inside.take_oldest(3, 2, |frames| oldest.extend_from_slice(frames)), 2);
-        assert_eq!((oldest.as_slice(), inside.frames_of(3)), (&[10, 11][..], &[12][..]));
-        inside.set_limit(3, 2);
-        assert!(inside.push(3, 1));
-        assert!(!inside.push(3, 2));
-        assert_eq!(inside.limit(3), 2);
+        assert_eq!(inside.take_oldest(id(3), 2, |frames| oldest.extend_from_slice(frames)), 2);
+        assert_eq!((oldest.as_slice(), inside.frames_of(id(3))), (&[10, 11][..], &[12][..]));
+        inside.set_limit(id(3), 2);
+        assert!(inside.push(id(3), 1));
+        assert!(!inside.push(id(3), 2));
+        assert_eq!(inside.limit(id(3)), 2);
     });
 }
 
@@ -73,18 +77,18 @@ fn bulk_moves_keep_the_order() {
 fn a_signal_is_noticed_and_answered() {
     with_stacks(|stacks| {
         let cpu = CpuId::new(0);
-        stacks.enter().unwrap().push(1, 42);
+        stacks.enter().unwrap().push(id(1), 42);
         assert_eq!(stacks.signal(cpu, 1), Some(0));
         assert_eq!(stacks.signal(CpuId::new(2), 1), None);
         let inside = stacks.enter().unwrap();
-        assert!(inside.pop(1).is_none() && inside.frame(0).is_none());
+        assert!(inside.pop(id(1)).is_none() && inside.frame(0).is_none());
         assert!(inside.frame_always(299).is_some() && inside.frame_always(300).is_none());
         stacks.signal(cpu, 2);
         assert_eq!(inside.answer(1), 3);
         assert!(inside.frame(0).is_none(), "one signal is left");
         assert_eq!(inside.answer(2), 2);
         assert_eq!(stacks.signals(cpu), Some(0));
-        assert_eq!(inside.pop(1).map(|found| found.0), Some(42));
+        assert_eq!(inside.pop(id(1)).map(|found| found.0), Some(42));
         assert!(inside.frame(299).is_some() && inside.frame(300).is_none());
     });
 }
@@ -96,15 +100,15 @@ fn an_offline_area_is_taken_by_one() {
         assert!(stacks.take_over(cpu).is_none(), "it is online");
         assert!(!stacks.come_online());
         let inside = stacks.enter().unwrap();
-        inside.push(2, 8);
+        inside.push(id(2), 8);
         inside.go_offline();
         assert!(stacks.enter().is_none());
         let taken = stacks.take_over(cpu).unwrap();
         assert!(stacks.take_over(cpu).is_none(), "one at a time");
-        assert_eq!(taken.pop(2).map(|found| found.0), Some(8));
+        assert_eq!(taken.pop(id(2)).map(|found| found.0), Some(8));
         drop(taken);
         assert!(stacks.come_online());
-        assert!(stacks.enter().unwrap().pop(2).is_none());
+        assert!(stacks.enter().unwrap().pop(id(2)).is_none());
         // SAFETY: this CPU does nothing until it is online again.
         unsafe { stacks.declare_offline(CpuId::new(1)) };
         assert!(stacks.take_over(CpuId::new(1)).is_some());
