@@ -165,6 +165,13 @@ impl ZoneCore<'_> {
             return false;
         }
         self.set_type(victim.block, wanted);
+        // Neither type can move: the loser goes on in the pageblock that is mixed now, rather than take it back, and so on in turn.
+        if wanted != MigrateType::Movable
+            && victim.from != MigrateType::Movable
+            && let Some(borrowed) = self.borrowed.get_mut(victim.from.index())
+        {
+            *borrowed = victim.block;
+        }
         true
     }
 

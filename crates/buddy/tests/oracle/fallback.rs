@@ -314,3 +314,25 @@ fn cma_serves_movable_requests_that_may_use_it() {
     assert_eq!(scene.alloc(3, Movable, AllocFlags::CMA), (Some(0), None));
     assert_eq!(scene.alloc(0, Unmovable, AllocFlags::empty()), (None, None));
 }
+
+#[test]
+fn two_types_that_share_a_pageblock_do_not_take_it_from_each_other_in_turn() {
+    let scene = Scene::new(&[Reclaimable], Policy::new());
+    scene.take(0, 0..8, Reclaimable);
+    let mixings = (0..20).filter(|i| scene.plain(if i % 2 == 0 { Unmovable } else { Reclaimable }).1.is_some());
+    assert_eq!(mixings.collect::<Vec<_>>(), [0]);
+    assert_eq!(scene.type_of(0), Unmovable);
+}
+
+#[test]
+fn a_type_keeps_to_the_pageblock_that_it_mixed_into() {
+    // Two movable pageblocks with too little free to be claimed, in separate frames.
+    let scene = Scene::new(&[Movable, Movable], Policy::new());
+    for block in 0..2 {
+        scene.take(block, 0..400, Movable);
+    }
+    let served: Vec<_> = (0..50).map(|_| scene.plain(Unmovable)).collect();
+    assert_eq!(served.iter().filter(|(_, event)| event.is_some()).count(), 1);
+    let blocks: Vec<u64> = served.iter().map(|(pfn, _)| pfn.unwrap() / 512).collect();
+    assert!(blocks.iter().all(|block| *block == blocks[0]), "{blocks:?}");
+}
