@@ -30,13 +30,10 @@ fn totals(free_blocks: &[u64], order: Order) -> (i64, i64, i64) {
 #[must_use]
 pub fn fragmentation_index(free_blocks: &[u64], order: Order) -> i64 {
     let (blocks, frames, suitable) = totals(free_blocks, order);
-    if blocks == 0 {
-        return 0;
-    }
     if suitable > 0 {
         return -1000;
     }
-    1000 - (1000 + frames * 1000 / order.frames() as i64) / blocks
+    (1000 + frames * 1000 / order.frames() as i64).checked_div(blocks).map_or(0, |part| 1000 - part)
 }
 
 /// The part of the free frames that cannot serve a block of `order`, in thousandths (`unusable_free_index()`);

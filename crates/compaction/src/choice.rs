@@ -8,6 +8,7 @@ use pageblock_frame::{
     BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Platform, StateTable,
 };
 
+use crate::moving::keep;
 use crate::{Config, Request};
 
 /// Candidates kept of one pass.
@@ -127,7 +128,12 @@ impl Choice {
             self.candidates.pop();
         }
         let at = self.candidates.partition_point(|known| known.used <= candidate.used);
-        self.candidates.insert(at, candidate);
+        let mut candidate = candidate;
+        keep(&mut self.candidates, candidate);
+        // Its place is `at`: it changes places with each one behind.
+        for later in self.candidates.iter_mut().skip(at) {
+            core::mem::swap(later, &mut candidate);
+        }
         if self.candidates.is_full() { self.candidates.last().map_or(0, |last| last.used) } else { u32::MAX }
     }
 
@@ -201,17 +207,18 @@ pub(crate) fn best_part(
 ) -> (Option<u32>, u32) {
     let frames = order.frames() as u32;
     let (mut best, mut read) = (None, 0);
-    for offset in (0..PAGEBLOCK_FRAMES as u32).step_by(frames as usize) {
+    let mut offset = 0;
+    while offset < PAGEBLOCK_FRAMES as u32 {
         let free = free_in(map, offset, frames);
-        if best.is_some_and(|(_, most)| most >= free) || free == 0 {
-            continue;
+        if free > 0 && best.is_none_or(|(_, most)| most < free) {
+            let index = block * PAGEBLOCK_FRAMES as u32 + offset;
+            let (used, looked) = appraise(states, map, (index, frames), config);
+            read += looked;
+            if used.is_some() {
+                best = Some((index, free));
+            }
         }
-        let index = block * PAGEBLOCK_FRAMES as u32 + offset;
-        let (used, looked) = appraise(states, map, (index, frames), config);
-        read += looked;
-        if used.is_some() {
-            best = Some((index, free));
-        }
+        offset += frames;
     }
     (best.map(|(index, _)| index), read)
 }

@@ -6,7 +6,7 @@ use pageblock_frame::trace::RunCounts;
 use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, Platform};
 
 use crate::Compactor;
-use crate::moving::{CLUSTER, Cluster, Mover, Stock};
+use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
 
 const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
 /// Times that what is still in the range is tried to be moved.
@@ -122,7 +122,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
                     Held1::Movable(held) if wanted.first().is_some_and(|first| first.order() != held.order()) => break,
                     Held1::Movable(held) => {
                         at = held.index + held.order().frames() as u32;
-                        wanted.push(held);
+                        keep(&mut wanted, held);
                     }
                     Held1::Stuck(next) => {
                         stuck = stuck.or(Some(at));
@@ -164,7 +164,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
         while stock.len() < need.min(CLUSTER)
             && let Some(target) = self.target(order)
         {
-            stock.push(target);
+            keep(&mut stock, target);
         }
         let short = stock.len() < need;
         let failed = self.mover.move_cluster(&mut lent, &mut stock, &mut self.counts);
@@ -202,7 +202,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
 
 /// The largest aligned block that begins at `at` and ends by `end`.
 fn piece(at: u32, end: u32, most: Order) -> Order {
-    let fits = (end - at).ilog2();
+    let fits = (end - at).checked_ilog2().unwrap_or(0);
     let log2 = at.trailing_zeros().min(fits).min(u32::from(most.as_u8()));
     Order::saturating(log2 as u8)
 }

@@ -11,14 +11,14 @@ use crate::{Compactor, Outcome, Priority, Proof, Request};
 /// A zone together with what compaction remembers of it.
 ///
 /// ```
-/// use pageblock_compaction::{Compactor, ZoneRef};
-/// fn stalls(zones: &[ZoneRef<'_, '_>]) -> u64 {
+/// use pageblock_compaction::{Compactor, CompactZone};
+/// fn stalls(zones: &[CompactZone<'_, '_>]) -> u64 {
 ///     zones.iter().map(|zone| zone.compactor.vmstat().stall).sum()
 /// }
 /// assert_eq!(stalls(&[]), 0);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct ZoneRef<'a, 'm> {
+pub struct CompactZone<'a, 'm> {
     /// The zone.
     pub zone: &'a Zone<'m>,
     /// Its compaction.
@@ -76,14 +76,15 @@ impl DirectRequest {
 /// caller's; without a capture the caller allocates as usual. Either way it says how that went with
 /// [`settle`].
 pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
-    zones: impl IntoIterator<Item = ZoneRef<'a, 'm>>,
+    zones: impl IntoIterator<Item = CompactZone<'a, 'm>>,
     request: &DirectRequest,
     migrator: &M,
 ) -> Outcome {
     let DirectRequest { order, gfp, priority, .. } = *request;
     P::trace(&Event::Compaction(CompactEvent::TryToCompact { order, gfp, priority: priority as u8 }));
     let mut best = Outcome::unstarted(CompactResult::Skipped);
-    for (place, ZoneRef { zone, compactor }) in zones.into_iter().filter(|z| z.zone.kind() <= request.limit).enumerate()
+    for (place, CompactZone { zone, compactor }) in
+        zones.into_iter().filter(|z| z.zone.kind() <= request.limit).enumerate()
     {
         // Before 3.18 the preferred zone alone had a say.
         let asks = compactor.config().defer_each_zone || place == 0;
@@ -139,8 +140,8 @@ pub enum Got {
 /// Accounts for a direct attempt: a stall, and a success or a failure, unless it was skipped (before 3.18 also if it was deferred). `at` is the
 /// zone of the block, or the preferred one. A success ends deferral there; before 3.18 the failure of a synchronous attempt
 /// begins it there.
-pub fn settle<P: Platform>(at: ZoneRef<'_, '_>, request: &DirectRequest, outcome: &Outcome, got: Got) {
-    let ZoneRef { zone, compactor } = at;
+pub fn settle<P: Platform>(at: CompactZone<'_, '_>, request: &DirectRequest, outcome: &Outcome, got: Got) {
+    let CompactZone { zone, compactor } = at;
     let each = compactor.config().defer_each_zone;
     let uncounted = match outcome.result {
         CompactResult::Skipped => true,

@@ -11,6 +11,7 @@ use pageblock_frame::{MigrateType, Order, Platform};
 use crate::free_scan::{Listed, take};
 use crate::linear::{BLOCK, Run};
 use crate::migrate_scan::searches_lists;
+use crate::moving::keep;
 use crate::suitable;
 
 /// List entries looked at after so many failures (`freelist_scan_limit()`).
@@ -23,7 +24,9 @@ fn listed<P: Platform, M: Migrate>(run: &Run<'_, '_, '_, P, M>, order: Order, (f
     let mut out = [0; 64];
     let out_of = out.get_mut(..most.min(64)).unwrap_or_default();
     let found = run.mover.scan.listed((MigrateType::Movable, order), from, out_of);
-    out.into_iter().take(found).collect()
+    let mut blocks = Listed::new();
+    out.into_iter().take(found).for_each(|block| keep(&mut blocks, block));
+    blocks
 }
 
 /// Moves the migrate scanner to a movable pageblock near the low end that has something free already

@@ -7,7 +7,7 @@ use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_frame::{MigrateType, Order, PfnRange, Platform};
 
 use crate::linear::{BLOCK, Run};
-use crate::moving::CLUSTER;
+use crate::moving::{CLUSTER, keep};
 use crate::{Search, fast, suitable};
 
 /// Sees to it that there are `need` targets in stock, if they can be had.
@@ -43,7 +43,7 @@ pub(crate) fn take<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, blo
     let missing = need.saturating_sub(run.stock.len()).min(CLUSTER);
     let mut out = [0; CLUSTER];
     let got = run.mover.scan.take(block, Order::ZERO, out.get_mut(..missing).unwrap_or_default());
-    run.stock.extend(out.into_iter().take(got));
+    out.into_iter().take(got).for_each(|index| keep(&mut run.stock, index));
     got
 }
 
@@ -125,7 +125,7 @@ fn take_whole_block<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, bl
         }
         return false;
     }
-    run.withheld.push(block);
+    keep(&mut run.withheld, block);
     run.settled[1] |= run.config().remember_until_isolated;
     take(run, block, need);
     true
@@ -162,17 +162,29 @@ fn partial_blocks<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need
     run.free = at.max(run.span.0 & !(BLOCK - 1));
 }
 
+/// The frames of a word that a scan with this stride, a power of two up to 32, looks at.
+const fn strided(stride: u32) -> u64 {
+    match stride {
+        0 | 1 => u64::MAX,
+        2 => 0x5555_5555_5555_5555,
+        4 => 0x1111_1111_1111_1111,
+        8 => 0x0101_0101_0101_0101,
+        16 => 0x0001_0001_0001_0001,
+        _ => 0x0000_0001_0000_0001,
+    }
+}
+
 /// Takes from a pageblock what is missing; returns how much that was.
 fn take_part<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, view: &BlockView, need: usize) -> u64 {
     let order = run.request.order.unwrap_or(Order::ZERO);
     let allowed = suitable::may_take_targets(run.mover.scan.zone(), run.config(), order.frames());
     let map = run.mover.scan.map(view.block);
-    let visited = (0..64u32).step_by(run.stride as usize).fold(0u64, |mask, bit| mask | 1 << bit);
+    let visited = strided(run.stride);
     let hit = map.iter().any(|word| word & visited != 0);
     let got = if allowed && hit { take(run, view.block, need) as u64 } else { 0 };
     let looked = BLOCK - u32::from(view.free) + count_free_blocks(&map);
     let scanned = match got {
-        0 => u64::from(looked / run.stride),
+        0 => u64::from(looked / run.stride.max(1)),
         got => u64::from(looked) * got / u64::from(view.free).max(1),
     };
     run.counts.free_scanned += scanned;

@@ -5,7 +5,7 @@ use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{NodeId, Order, Platform, ZoneKind, const_unless_model};
 
-use crate::{Proof, Request, ZoneRef, node_score, score_marks, zone_score};
+use crate::{CompactZone, Proof, Request, node_score, score_marks, zone_score};
 
 /// Time between looks at the score, in nanoseconds.
 const INTERVAL: u64 = 500_000_000;
@@ -109,7 +109,7 @@ impl Kcompactd {
     /// platform's clock.
     pub fn step<P: Platform, M: Migrate>(
         &self,
-        zones: &[ZoneRef<'_, '_>],
+        zones: &[CompactZone<'_, '_>],
         migrator: &M,
         kswapd: Kswapd,
         now: u64,
@@ -145,8 +145,8 @@ impl Kcompactd {
         self.sleep(zones)
     }
 
-    fn compact<P: Platform, M: Migrate>(at: ZoneRef<'_, '_>, migrator: &M, order: Order, limit: ZoneKind) {
-        let ZoneRef { zone, compactor } = at;
+    fn compact<P: Platform, M: Migrate>(at: CompactZone<'_, '_>, migrator: &M, order: Order, limit: ZoneKind) {
+        let CompactZone { zone, compactor } = at;
         if compactor.is_deferred::<P>(zone, order) {
             return;
         }
@@ -158,16 +158,16 @@ impl Kcompactd {
         }
     }
 
-    fn proactiveness(zones: &[ZoneRef<'_, '_>]) -> u8 {
+    fn proactiveness(zones: &[CompactZone<'_, '_>]) -> u8 {
         zones.iter().map(|z| z.compactor.config().proactiveness).max().unwrap_or(0)
     }
 
-    fn sleep(&self, zones: &[ZoneRef<'_, '_>]) -> Next {
+    fn sleep(&self, zones: &[CompactZone<'_, '_>]) -> Next {
         let until = (Self::proactiveness(zones) > 0).then(|| self.look_at.load(Ordering::Relaxed));
         Next::Sleep { until }
     }
 
-    fn score<P: Platform>(zones: &[ZoneRef<'_, '_>]) -> u64 {
+    fn score<P: Platform>(zones: &[CompactZone<'_, '_>]) -> u64 {
         node_score(zones.iter().map(|z| {
             let scan = z.zone.scan::<P>(pageblock_buddy::Patience::Wait);
             (zone_score(&scan.free_blocks()), z.zone.present())
@@ -175,7 +175,13 @@ impl Kcompactd {
     }
 
     /// Compacts the whole node if its free memory is scattered, and looks again later; much later if that did not help.
-    fn look<P: Platform, M: Migrate>(&self, zones: &[ZoneRef<'_, '_>], migrator: &M, kswapd: Kswapd, now: u64) -> Next {
+    fn look<P: Platform, M: Migrate>(
+        &self,
+        zones: &[CompactZone<'_, '_>],
+        migrator: &M,
+        kswapd: Kswapd,
+        now: u64,
+    ) -> Next {
         let proactiveness = Self::proactiveness(zones);
         if proactiveness == 0 || now < self.look_at.load(Ordering::Relaxed) {
             return self.sleep(zones);
@@ -183,7 +189,7 @@ impl Kcompactd {
         let mut pause = INTERVAL;
         let before = Self::score::<P>(zones);
         if kswapd == Kswapd::Asleep && before > score_marks(proactiveness).high {
-            for ZoneRef { zone, compactor } in zones {
+            for CompactZone { zone, compactor } in zones {
                 let _ = compactor.run::<P, M>(zone, migrator, &Request::proactive());
             }
             if Self::score::<P>(zones) >= before {

@@ -145,7 +145,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             }
             match migrate_scan::step(self) {
                 Found::Stop => {
-                    self.mover.put_back(self.lent.drain(..));
+                    self.mover.put_back(core::mem::take(&mut self.lent));
                     return CompactResult::Contended;
                 }
                 Found::Nothing => continue,
@@ -237,7 +237,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     fn release(&mut self) {
         let held = self.stock.iter().copied().max();
         self.mover.return_stock(&mut self.stock, Order::ZERO);
-        for block in self.withheld.drain(..) {
+        for block in core::mem::take(&mut self.withheld) {
             self.mover.scan.restore(block);
         }
         if self.config().meet_by_block

@@ -6,7 +6,7 @@ use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_frame::{BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_ORDER, PfnRange, Platform, StateTable};
 
 use crate::linear::{BLOCK, Found, Run};
-use crate::moving::{CLUSTER, Cluster};
+use crate::moving::{CLUSTER, Cluster, keep};
 use crate::{Origin, Search, fast};
 
 /// Goes on to the next pageblock that may hold sources, and borrows a cluster from it.
@@ -158,8 +158,8 @@ fn leave_group<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, progres
     let first = at & !(group_frames(run) - 1);
     let mut kept = Cluster::new();
     let mut left = Cluster::new();
-    for held in run.lent.drain(..) {
-        if held.index < first { kept.push(held) } else { left.push(held) }
+    for held in core::mem::take(&mut run.lent) {
+        keep(if held.index < first { &mut kept } else { &mut left }, held);
     }
     run.lent = kept;
     run.mover.put_back(left);
@@ -191,7 +191,7 @@ fn gather<P: Platform, M: Migrate>(
         progress.at = if state.is_head() { (at + order.frames() as u32).min(progress.end) } else { at + 1 };
         match state.decode() {
             FrameState::Allocated(order, Some(MigrateType::Movable)) if order == Order::ZERO => {
-                wanted.push(Held { index: at, state });
+                keep(wanted, Held { index: at, state });
             }
             _ if by_group => {
                 let first = at & !(group_frames(run) - 1);

@@ -22,6 +22,12 @@ pub(crate) type Cluster = ArrayVec<Held, CLUSTER>;
 /// Targets in hand, marked isolated.
 pub(crate) type Stock = ArrayVec<u32, { 2 * CLUSTER }>;
 
+/// Adds to a list that has room; the caller has seen to that.
+pub(crate) fn keep<T, const N: usize>(list: &mut ArrayVec<T, N>, entry: T) {
+    let kept = list.try_push(entry).is_ok();
+    debug_assert!(kept, "the list is full");
+}
+
 /// What an owner answered to a cluster of questions.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answers {
@@ -47,14 +53,14 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
         let mut loans: ArrayVec<Loan, CLUSTER> = ArrayVec::new();
         let room = lent.remaining_capacity().min(CLUSTER);
         for held in wanted.iter().take(room) {
-            loans.push(Loan::new(zone.pfn_of(held.index), held.order()));
+            keep(&mut loans, Loan::new(zone.pfn_of(held.index), held.order()));
         }
         self.migrator.isolate_batch(&mut loans, self.mode);
         let mut answers = Answers::default();
         let mut granted = Cluster::new();
         for (held, loan) in wanted.iter().zip(&loans) {
             match loan.answer {
-                Some(Ok(())) => granted.push(*held),
+                Some(Ok(())) => keep(&mut granted, *held),
                 other => {
                     answers.refused += 1;
                     answers.busy |= other == Some(Err(Refusal::Busy));
@@ -64,7 +70,7 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
         let marked = self.scan.mark(&granted);
         for (i, held) in granted.into_iter().enumerate() {
             if marked >> i & 1 == 1 {
-                lent.push(held);
+                keep(lent, held);
                 continue;
             }
             // Not the block that the scanner saw: the owner keeps it, or has nothing of it any more.
@@ -102,21 +108,25 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
             && let Some(index) = stock.pop()
         {
             zone.states().set(index, StateByte::allocated(order, MigrateType::Movable));
-            targets.push(index);
+            keep(&mut targets, index);
         }
         let without_target = lent.len() - targets.len();
-        self.put_back(lent.drain(targets.len()..));
+        while lent.len() > targets.len()
+            && let Some(held) = lent.pop()
+        {
+            self.put_back([held]);
+        }
         let outcomes = self.try_moves(lent, &targets, order);
         let mut freed: ArrayVec<u32, CLUSTER> = ArrayVec::new();
         let mut failed = without_target as u32;
-        for ((held, target), outcome) in lent.drain(..).zip(targets).zip(outcomes) {
+        for ((held, target), outcome) in core::mem::take(lent).into_iter().zip(targets).zip(outcomes) {
             match outcome {
                 Ok(()) => {
-                    freed.push(held.index);
+                    keep(&mut freed, held.index);
                     counts.migrated += order.frames();
                     continue;
                 }
-                Err(MoveError::Released) => freed.push(held.index),
+                Err(MoveError::Released) => keep(&mut freed, held.index),
                 Err(_) => {
                     failed += 1;
                     counts.failed += order.frames();
@@ -124,7 +134,7 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
                 }
             }
             if self.scan.reclaim_target(target, order) {
-                stock.push(target);
+                keep(stock, target);
             }
         }
         self.scan.give_free(&freed, order);
@@ -135,13 +145,13 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
     /// Asks the owner to move each block, several times where it says so.
     fn try_moves(&self, lent: &Cluster, targets: &[u32], order: Order) -> ArrayVec<Result<(), MoveError>, CLUSTER> {
         let zone = self.scan.zone();
-        let mut outcomes: ArrayVec<Result<(), MoveError>, CLUSTER> =
-            lent.iter().zip(targets).map(|_| Err(MoveError::Again)).collect();
+        let mut outcomes: ArrayVec<Result<(), MoveError>, CLUSTER> = ArrayVec::new();
+        lent.iter().zip(targets).for_each(|_| keep(&mut outcomes, Err(MoveError::Again)));
         for _ in 0..self.passes.max(1) {
             let mut moves: ArrayVec<Move, CLUSTER> = ArrayVec::new();
             for ((held, &to), outcome) in lent.iter().zip(targets).zip(&outcomes) {
                 if *outcome == Err(MoveError::Again) {
-                    moves.push(Move::new(zone.pfn_of(held.index), zone.pfn_of(to), order));
+                    keep(&mut moves, Move::new(zone.pfn_of(held.index), zone.pfn_of(to), order));
                 }
             }
             if moves.is_empty() {

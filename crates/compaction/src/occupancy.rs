@@ -16,7 +16,7 @@ use pageblock_frame::{
 
 use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_target, step_of};
 use crate::compactor::positions;
-use crate::moving::{CLUSTER, Cluster, Mover, Stock};
+use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
 use crate::{Compactor, Config, Origin, Outcome, Request, score};
 
 const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
@@ -85,15 +85,16 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     fn positions(&self) -> ScanPositions {
         let zone = self.mover.scan.zone();
         let start = (zone.span().start.as_u64() - zone.base().as_u64()) as u32;
-        let clip = |block: u32| (block * BLOCK).clamp(start, start + zone.span().len() as u32);
+        let clip = |block: u32| (block * BLOCK).max(start).min(start + zone.span().len() as u32);
         positions(zone, (clip(self.source), clip(self.target)), self.request.mode)
     }
 
     /// Compares the pageblocks of one window after another, from the one on that the last run stopped at.
     fn over_windows(&mut self) -> CompactResult {
         let blocks = self.mover.scan.blocks();
+        // A power of two, as is the window: no group lies in two windows.
         let group = (self.order.frames() as u32 / BLOCK).max(1);
-        let size = self.config().window.max(group).next_multiple_of(group).min(blocks.next_multiple_of(group));
+        let size = self.config().window.max(group).min(blocks.max(1)).checked_next_power_of_two().unwrap_or(1 << 31);
         let windows = blocks.div_ceil(size.max(1));
         let first = self.compactor.window.load(Ordering::Relaxed) % windows.max(1);
         if self.request.full {
@@ -306,7 +307,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                 let failed = if room {
                     self.mover.move_cluster(&mut lent, &mut self.stock, &mut self.counts)
                 } else {
-                    self.mover.put_back(lent.drain(..));
+                    self.mover.put_back(core::mem::take(&mut lent));
                     wanted as u32
                 };
                 if failed > 0 {
@@ -333,7 +334,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                 let mut wanted = Cluster::new();
                 while heads != 0 && !wanted.is_full() {
                     let frame = word + heads.trailing_zeros();
-                    wanted.push(Held { index: frame, state: states.get(frame) });
+                    keep(&mut wanted, Held { index: frame, state: states.get(frame) });
                     heads &= heads - 1;
                 }
                 let mut lent = Cluster::new();
@@ -361,7 +362,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                 let index = block * BLOCK + word * 64 + left.trailing_zeros();
                 left &= left - 1;
                 if states.get(index).order() == order {
-                    lent.push(Held { index, state: StateByte::allocated(order, MigrateType::Movable) });
+                    keep(&mut lent, Held { index, state: StateByte::allocated(order, MigrateType::Movable) });
                 }
             }
         }
@@ -418,7 +419,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             }
             let mut out = [0; CLUSTER];
             let got = scan.take(block, order, out.get_mut(..missing).unwrap_or_default());
-            self.stock.extend(out.into_iter().take(got));
+            out.into_iter().take(got).for_each(|index| keep(&mut self.stock, index));
             self.counts.free_scanned += (got as u64) << order.as_u8();
             self.counts.isolated += (got as u64) << order.as_u8();
         }

@@ -49,5 +49,5 @@ pub fn zone_score(free_blocks: &[u64]) -> u64 {
 #[must_use]
 pub fn node_score(zones: impl IntoIterator<Item = (u64, u64)> + Clone) -> u64 {
     let present: u64 = zones.clone().into_iter().map(|(_, present)| present).sum();
-    zones.into_iter().map(|(score, frames)| score * frames / (present + 1)).sum()
+    zones.into_iter().map(|(score, frames)| (score * frames).checked_div(present + 1).unwrap_or(0)).sum()
 }

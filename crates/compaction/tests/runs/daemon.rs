@@ -1,7 +1,8 @@
 //! Direct attempts over zones, deferral, and the compaction thread.
 
 use pageblock_compaction::{
-    Compactor, Config, DirectRequest, Got, Kcompactd, Kswapd, Next, Patches, Priority, ZoneRef, compact_zones, settle,
+    CompactZone, Compactor, Config, DirectRequest, Got, Kcompactd, Kswapd, Next, Patches, Priority, compact_zones,
+    settle,
 };
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{Gfp, MigrateType, NodeId, ZoneKind};
@@ -29,8 +30,8 @@ fn the_second_zone_serves() {
     let (first, second) = (hopeless(8), scattered(8));
     let compactors = [Compactor::new(Config::default()), Compactor::new(Config::default())];
     let zones = [
-        ZoneRef { zone: &first.zone, compactor: &compactors[0] },
-        ZoneRef { zone: &second.zone, compactor: &compactors[1] },
+        CompactZone { zone: &first.zone, compactor: &compactors[0] },
+        CompactZone { zone: &second.zone, compactor: &compactors[1] },
     ];
     let request = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
     let outcome = compact_zones::<P, _>(zones, &request, &second.owner);
@@ -47,7 +48,7 @@ fn the_second_zone_serves() {
 fn failures_space_out() {
     let scene = hopeless(8);
     let compactor = Compactor::new(Config::linux_6_1());
-    let zone = ZoneRef { zone: &scene.zone, compactor: &compactor };
+    let zone = CompactZone { zone: &scene.zone, compactor: &compactor };
     let request = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
     let mut ran = Vec::new();
     for attempt in 0..130 {
@@ -66,7 +67,7 @@ fn failures_space_out() {
 fn before_3_18_only_the_allocation_counts() {
     let scene = hopeless(8);
     let compactor = Compactor::new(Config::linux_3_13(Patches::ALL));
-    let zone = ZoneRef { zone: &scene.zone, compactor: &compactor };
+    let zone = CompactZone { zone: &scene.zone, compactor: &compactor };
     let request = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
     let outcome = compact_zones::<P, _>([zone], &request, &scene.owner);
     assert!(!compactor.deferral().is_deferred(order(9)));
@@ -81,7 +82,7 @@ fn before_3_18_only_the_allocation_counts() {
 fn the_thread_makes_a_block_and_sleeps() {
     let scene = scattered(16);
     let compactor = Compactor::new(Config { proactiveness: 0, ..Config::default() });
-    let zones = [ZoneRef { zone: &scene.zone, compactor: &compactor }];
+    let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
     let step = |now| thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, now);
     assert_eq!(step(0), Next::Sleep { until: None });
@@ -107,7 +108,7 @@ fn the_thread_makes_a_block_and_sleeps() {
 fn proactive_compaction_follows_the_score() {
     let scene = scattered(32);
     let compactor = Compactor::new(Config::default());
-    let zones = [ZoneRef { zone: &scene.zone, compactor: &compactor }];
+    let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
     // Memory is short: not now.
     assert_eq!(thread.step::<P, _>(&zones, &scene.owner, Kswapd::Awake, 1), Next::Sleep { until: Some(500_000_001) });
@@ -130,7 +131,7 @@ fn proactive_compaction_follows_the_score() {
 fn proactive_compaction_backs_off() {
     let scene = hopeless(32);
     let compactor = Compactor::new(Config::default());
-    let zones = [ZoneRef { zone: &scene.zone, compactor: &compactor }];
+    let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
     let next = thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 0);
     assert_eq!(next, Next::Sleep { until: Some(32_000_000_000) });

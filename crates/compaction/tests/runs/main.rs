@@ -4,4 +4,5 @@
 mod common;
 mod daemon;
 mod faults;
+mod patches;
 mod scenes;
