@@ -31,7 +31,11 @@ impl ZoneCore<'_> {
             }
             let Some(block) = self.partial(migrate_type, o).or_else(|| self.open_whole(migrate_type)) else { break };
             let Some(rest) = out.get_mut(got..) else { break };
-            let taken = self.take_words_of(block, (o, mark), rest);
+            let taken = if o == 0 && rest.len() >= WORD_FRAMES as usize {
+                self.take_words_of::<true>(block, (o, mark), rest)
+            } else {
+                self.take_words_of::<false>(block, (o, mark), rest)
+            };
             if taken == 0 {
                 break;
             }
@@ -41,7 +45,12 @@ impl ZoneCore<'_> {
     }
 
     /// Takes blocks of `order < 6` out of one pageblock until `out` is full or the pageblock has no more.
-    fn take_words_of(&mut self, block: u32, (order, mark): (u32, StateByte), out: &mut [u32]) -> usize {
+    fn take_words_of<const DENSE: bool>(
+        &mut self,
+        block: u32,
+        (order, mark): (u32, StateByte),
+        out: &mut [u32],
+    ) -> usize {
         let full_before = bits::full_words(self.presence(block));
         let mut got = 0;
         while got < out.len() {
@@ -52,7 +61,7 @@ impl ZoneCore<'_> {
             }
             let word = wanted.trailing_zeros() as usize % BLOCK_WORDS;
             let old = b.map[word];
-            if order == 0
+            if DENSE
                 && old == u64::MAX
                 && let Some(frames) = out.get_mut(got..).and_then(|rest| rest.first_chunk_mut())
             {
@@ -105,21 +114,35 @@ impl ZoneCore<'_> {
     /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`). Neighbours that follow one another are
     /// given back together. Returns how many heads were not so marked; those are left as they are.
     pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32]) -> usize {
+        // Two copies of one loop: without the look for whole words, single frames take fewer instructions.
+        if order == Order::ZERO && blocks.len() >= WORD_FRAMES as usize {
+            self.give_listed::<true>(order, blocks)
+        } else {
+            self.give_listed::<false>(order, blocks)
+        }
+    }
+
+    #[inline(always)]
+    fn give_listed<const DENSE: bool>(&mut self, order: Order, blocks: &[u32]) -> usize {
         let o = u32::from(order.as_u8());
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
         let (mut word, mut mask, mut pieces, mut refused) = (u32::MAX, 0u64, 0, 0);
-        let mut rest = blocks;
-        while let [index, tail @ ..] = rest {
-            let index = *index;
-            if o == 0
-                && let Some((frames, after)) = rest.split_first_chunk()
-                && let Some(whole) = word_of(frames)
-                && self.give_word(whole)
-            {
-                rest = after;
-                continue;
+        let mut rest = blocks.iter();
+        loop {
+            let here = rest.as_slice();
+            let Some(&index) = rest.next() else { break };
+            if index >> WORD_ORDER != word {
+                self.give_mask(word, mask, (o, pieces));
+                (word, mask, pieces) = (index >> WORD_ORDER, 0, 0);
+                if DENSE
+                    && let Some((frames, after)) = here.split_first_chunk()
+                    && let Some(whole) = word_of(frames)
+                    && self.give_word(whole)
+                {
+                    rest = after.iter();
+                    continue;
+                }
             }
-            rest = tail;
             let Some(byte) = self.states.byte(index) else {
                 refused += 1;
                 continue;
@@ -133,10 +156,6 @@ impl ZoneCore<'_> {
                 self.give(index, o);
                 continue;
             }
-            if index >> WORD_ORDER != word {
-                self.give_mask(word, mask, (o, pieces));
-                (word, mask, pieces) = (index >> WORD_ORDER, 0, 0);
-            }
             mask |= bits::ones(o) << (index % WORD_FRAMES);
             pieces += 1;
         }
@@ -145,6 +164,7 @@ impl ZoneCore<'_> {
     }
 
     /// Gives back `pieces` blocks of `order` of one word (counted through the zone).
+    #[inline(never)]
     fn give_mask(&mut self, word: u32, mask: u64, (order, pieces): (u32, u32)) {
         if mask == 0 {
             return; // nothing came, or blocks larger than a word, which went back one by one
