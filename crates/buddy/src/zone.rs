@@ -44,6 +44,20 @@ impl ZoneConfig {
     pub const fn new(kind: ZoneKind, node: NodeId, span: PfnRange) -> Self {
         Self { kind, node, span, max_order: Order::MAX, policy: Policy::new() }
     }
+
+    /// Refuses what no zone can be.
+    fn check(&self) -> Result<(), ZoneError> {
+        if self.span.is_empty() {
+            return Err(ZoneError::EmptySpan);
+        }
+        if self.span.end.as_u64() > MAX_PFN {
+            return Err(ZoneError::TooHigh);
+        }
+        if self.max_order < PAGEBLOCK_ORDER {
+            return Err(ZoneError::MaxOrder);
+        }
+        Ok(())
+    }
 }
 
 /// How far the high-order atomic reserve is emptied; see [`Zone::unreserve_highatomic`].
@@ -114,16 +128,8 @@ impl<'m> Zone<'m> {
     /// [`ZoneError`] for an empty span, frame numbers above 2^32, a largest order below the pageblock order, or storage
     /// made for another span.
     pub fn new(config: ZoneConfig, storage: ZoneStorage<'m>) -> Result<Self, ZoneError> {
+        config.check()?;
         let ZoneConfig { kind, node, span, max_order, policy } = config;
-        if span.is_empty() {
-            return Err(ZoneError::EmptySpan);
-        }
-        if span.end.as_u64() > MAX_PFN {
-            return Err(ZoneError::TooHigh);
-        }
-        if max_order < PAGEBLOCK_ORDER {
-            return Err(ZoneError::MaxOrder);
-        }
         let ZoneStorage { blocks, states, skip, sets } = storage;
         if blocks.len() != blocks_of(span, max_order) || states.len() != states_of(span, max_order) {
             return Err(ZoneError::Storage);

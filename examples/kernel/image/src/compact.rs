@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use pageblock::{Gfp, NodeId, Order, Pfn, Platform, ZoneKind};
-use pageblock_compaction::{Compactor, Config, Kcompactd, Kswapd, Next, Priority, Request, VmStat, ZoneRef};
+use pageblock_compaction::{Compactor, Config, Kcompactd, Kswapd, Next, Priority, Request, VmStat, CompactZone};
 use pageblock_frame::sync::Lock;
 use pageblock_frame::{MigrateType, PAGE_SIZE, PAGEBLOCK_ORDER};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -171,7 +171,7 @@ fn ask_thread(serial: u64) -> Option<Held> {
 
 /// One turn of the compaction thread: works until it may sleep.
 fn be_kcompactd() {
-    let zones = FRAMES.zones().iter().zip(&COMPACTORS).map(|(zone, compactor)| ZoneRef { zone, compactor });
-    let zones: ArrayVec<ZoneRef<'_, '_>, ZONES> = zones.take(ZONES).collect();
+    let zones = FRAMES.zones().iter().zip(&COMPACTORS).map(|(zone, compactor)| CompactZone { zone, compactor });
+    let zones: ArrayVec<CompactZone<'_, '_>, ZONES> = zones.take(ZONES).collect();
     while KCOMPACTD.step::<Kernel, _>(&zones, &SPACE, Kswapd::Asleep, Kernel::now()) == Next::Again {}
 }
