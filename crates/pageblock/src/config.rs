@@ -190,7 +190,7 @@ impl Config {
 
     /// The per-CPU lists; `None` for none. Default: [`PcpConfig::new`].
     ///
-    /// A zone whose lists on all CPUs would take more than 3/16 of a byte a frame gets none: fewer [`cpus`](Self::cpus), or more
+    /// A zone whose lists on all CPUs would take more than a quarter of a byte a frame gets none: fewer [`cpus`](Self::cpus), or more
     /// memory, and it does.
     #[must_use]
     pub const fn per_cpu_lists(mut self, lists: Option<PcpConfig>) -> Self {

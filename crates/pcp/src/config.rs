@@ -218,12 +218,12 @@ impl PcpConfig {
         Sizes { batch, high, high_max: if self_tuned && most > high { most } else { high } }
     }
 
-    /// Blocks that each list has room for, on each of `cpus` CPUs of a zone with this span: at most a 256th of the zone in one
+    /// Blocks that each list has room for, on each of `cpus` CPUs of a zone with this span: at most a 512th of the zone in one
     /// CPU's list of single frames, and no more pageblocks in all lists together than a 16th of the zone.
     #[must_use]
     pub const fn capacities(&self, span: PfnRange, cpus: u32) -> [u32; STACKS] {
         let cpus = if cpus == 0 { 1 } else { cpus as u64 };
-        let share = span.len() / 256 / cpus;
+        let share = span.len() / 512 / cpus;
         let least = match self.sizing {
             Sizing::Fixed { high, .. } => high as u64,
             _ => 4,

@@ -79,15 +79,15 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         CpuStacks::<Tune, P>::bytes(Self::cpus_with_room(config, span, cpus), &config.capacities(span, cpus))
     }
 
-    /// All CPUs, or none if their lists would take more than 3/16 of a byte a frame.
+    /// All CPUs, or none if their lists would take more than a quarter of a byte a frame.
     #[cfg(not(loom))]
     const fn cpus_with_room(config: &PcpConfig, span: PfnRange, cpus: u32) -> usize {
         let bytes = CpuStacks::<Tune, P>::bytes(cpus as usize, &config.capacities(span, cpus));
-        if bytes as u64 <= span.len() * 3 / 16 { cpus as usize } else { 0 }
+        if bytes as u64 <= span.len() / 4 { cpus as usize } else { 0 }
     }
 
     /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice. A zone
-    /// so small that they would take more than 3/16 of a byte a frame gets none, and all goes to the zone. Batch and high
+    /// so small that they would take more than a quarter of a byte a frame gets none, and all goes to the zone. Batch and high
     /// are those of a zone without watermarks until [`set_sizes`](Self::set_sizes).
     #[cfg(not(loom))]
     pub fn carve(

@@ -148,11 +148,13 @@ pub(super) struct Store<'m, T> {
 }
 
 impl<'m, T: Copy> Store<'m, T> {
+    /// Slots of all stacks, a sentinel below each; those without room share the first.
     const fn slots(capacities: &[u32; STACKS]) -> usize {
-        let (mut slots, mut stack) = (0, 0);
+        let (mut slots, mut stack) = (1, 0);
         while stack < STACKS {
-            // A slot for the sentinel.
-            slots += capacities[stack] as usize + 1;
+            if capacities[stack] > 0 {
+                slots += capacities[stack] as usize + 1;
+            }
             stack += 1;
         }
         slots
@@ -216,15 +218,16 @@ impl<'m, T: Copy> Store<'m, T> {
     unsafe fn write_slots(area: NonNull<Area<T>>, capacities: &[u32; STACKS]) -> Heads {
         // SAFETY: by the caller's promise.
         let slots = unsafe { area.add(1).cast::<u32>() };
-        let mut next = 0;
+        for slot in 0..Self::slots(capacities) {
+            // SAFETY: there are as many slots.
+            unsafe { slots.add(slot).write(NOTHING) };
+        }
+        let mut next = 1;
         let heads = capacities.map(|capacity| {
-            let first = next + 1;
-            for slot in next..first + capacity {
-                // SAFETY: there are as many slots as the capacities and one sentinel each ask for.
-                unsafe { slots.add(slot as usize).write(NOTHING) };
-            }
-            next = first + capacity;
-            Head { top: AtomicU32::new(first), end: AtomicU32::new(next), first, last: next }
+            let first = if capacity > 0 { next + 1 } else { 1 };
+            let last = first + capacity;
+            next = next.max(last);
+            Head { top: AtomicU32::new(first), end: AtomicU32::new(last), first, last }
         });
         Heads(heads)
     }
