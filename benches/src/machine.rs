@@ -144,7 +144,8 @@ impl<const STATE: bool> Frames for Floor<STATE> {
 
     #[inline(always)]
     fn alloc(&mut self, order: u8) -> u64 {
-        let Some(stack) = self.cpus.get_mut(CPU.get() as usize) else { refused(order) };
+        // Opaque, or the compiler keeps the length in a register and drops the loop.
+        let Some(stack) = core::hint::black_box(self.cpus.get_mut(CPU.get() as usize)) else { refused(order) };
         let length = stack.length.wrapping_sub(1);
         let Some(&frame) = stack.frames.get(length as usize) else { refused(order) };
         stack.length = length;
@@ -163,7 +164,8 @@ impl<const STATE: bool> Frames for Floor<STATE> {
                 _ => refused(order),
             }
         }
-        let Some(stack) = self.cpus.get_mut(CPU.get() as usize) else { refused(order) };
+        // Opaque, or the compiler keeps the length in a register and drops the loop.
+        let Some(stack) = core::hint::black_box(self.cpus.get_mut(CPU.get() as usize)) else { refused(order) };
         let Some(slot) = stack.frames.get_mut(stack.length as usize) else { refused(order) };
         *slot = block as u32;
         stack.length += 1;
