@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use pageblock::{Gfp, NodeId, Order, Pfn, Platform, ZoneKind};
-use pageblock_compaction::{Compactor, Config, Kcompactd, Kswapd, Next, Priority, Request, VmStat, CompactZone};
+use pageblock_compaction::{CompactZone, Compactor, Config, Kcompactd, Kswapd, Next, Priority, Request, VmStat};
 use pageblock_frame::sync::Lock;
 use pageblock_frame::{MigrateType, PAGE_SIZE, PAGEBLOCK_ORDER};
 use rand_xoshiro::Xoshiro256PlusPlus;
