@@ -1,5 +1,6 @@
 //! Many blocks under one lock hold, a word at a time: what refills and drains per-CPU lists.
 
+use pageblock_frame::sync::Ordering;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, StateByte};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
@@ -72,14 +73,17 @@ impl ZoneCore<'_> {
             let starts = bits::runs(old, order);
             let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
             let mut left = starts;
-            let states = self.states.word(first);
+            let chunk = self.states.chunk(first);
             for slot in out.get_mut(got..).unwrap_or_default() {
                 if left == 0 {
                     break;
                 }
                 let at = left.trailing_zeros();
                 *slot = first | at;
-                states.set(at, mark);
+                match chunk {
+                    Some(chunk) => chunk[at as usize % 64].store(mark.raw(), Ordering::Relaxed),
+                    None => self.states.set(first | at, mark),
+                }
                 left &= left - 1;
                 got += 1;
             }
@@ -147,11 +151,11 @@ impl ZoneCore<'_> {
                 refused += 1;
                 continue;
             };
-            if StateByte::from_raw(byte.load(pageblock_frame::sync::Ordering::Relaxed)).without_type() != listed {
+            if StateByte::from_raw(byte.load(Ordering::Relaxed)).without_type() != listed {
                 refused += 1;
                 continue;
             }
-            byte.store(StateByte::INSIDE.raw(), pageblock_frame::sync::Ordering::Relaxed);
+            byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
             if o >= WORD_ORDER {
                 self.give(index, o);
                 continue;

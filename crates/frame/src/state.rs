@@ -323,6 +323,14 @@ impl<'m> StateTable<'m> {
         StateByte(differing).without_type() == 0
     }
 
+    /// The bytes of the 64 frames from `first` on, if there are that many: for loops over the bits of a word, which need no
+    /// check of each index.
+    #[must_use]
+    #[inline(always)]
+    pub fn chunk(&self, first: u32) -> Option<&'m [AtomicU8; 64]> {
+        self.bytes.get(first as usize..).and_then(|rest| rest.first_chunk())
+    }
+
     /// The head, and its state, of the block that a frame is in: itself, or the nearest head below it that reaches it.
     /// `None` for a frame in no block. Looks at no more than [`Order::COUNT`] bytes, since blocks are aligned.
     #[must_use]
