@@ -10,7 +10,7 @@ use crate::InputError;
 /// ```
 /// use pageblock_lab::state::State;
 /// let error = State::load("no/such/directory".as_ref()).unwrap_err();
-/// assert!(error.to_string().starts_with("no/such/directory/iomem: expected the machine's /proc/iomem"));
+/// assert!(error.to_string().starts_with("no/such/directory/iomem: expected a memory map"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct State {
