@@ -2,6 +2,8 @@
 
 use core::ptr::NonNull;
 
+use crate::migration::Migrate;
+use crate::reclaim::Reclaim;
 use crate::trace::Event;
 use crate::{CpuId, NodeId, PfnRange};
 
@@ -114,6 +116,32 @@ pub unsafe trait Platform: 'static {
 
     /// Wakes whoever is in [`wait_until`](Platform::wait_until) on the node.
     fn wake_waiters(_node: NodeId) {}
+
+    /// Who can move memory; without one there is no compaction, and its code is not linked.
+    #[must_use]
+    #[inline(always)]
+    fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
+        None
+    }
+
+    /// Who can give memory up; without one there is no reclaim, and its code is not linked.
+    #[must_use]
+    #[inline(always)]
+    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+        None
+    }
+
+    /// Notes that the current task reclaims (`PF_MEMALLOC`); false if it does already, and then it must not again. A kernel with
+    /// tasks keeps a flag in each.
+    #[must_use]
+    #[inline(always)]
+    fn enter_reclaim() -> bool {
+        true
+    }
+
+    /// Ends what [`enter_reclaim`](Platform::enter_reclaim) began.
+    #[inline(always)]
+    fn leave_reclaim() {}
 
     /// Receives every structured event. Called with no lock held; must not allocate from the allocator that it watches.
     #[inline(always)]
