@@ -74,7 +74,7 @@ pub fn empty_zone(frames: u64) -> Stored<Zone<'static>> {
     unsafe {
         Stored::new(ZoneStorage::bytes(span, config.max_order), |raw| {
             let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(raw));
-            match storage.map(|storage| Zone::new(config, storage)) {
+            match storage.map(|storage| Zone::new::<Quiet>(config, storage)) {
                 Some(Ok(zone)) => zone,
                 other => panic!("{frames} frames: {other:?}"),
             }

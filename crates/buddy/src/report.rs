@@ -41,21 +41,23 @@ impl<'m> Zone<'m> {
     /// Counts free blocks by order and type. Holds the lock while it walks all pageblocks.
     #[must_use]
     pub fn counts(&self) -> FreeCounts {
-        let core = self.core.lock();
-        let mut counts = FreeCounts { by_order: core.nr_free, ..FreeCounts::default() };
-        for block in 0..core.blocks.len() as u32 {
-            count_block(&core, block, &mut counts);
-        }
-        for t in MigrateType::ALL {
-            core.for_each_whole_run(t, |order, runs| counts.by_type[t.index()][order as usize % Order::COUNT] += runs);
-        }
-        counts
+        self.locked(|core| {
+            let mut counts = FreeCounts { by_order: core.nr_free, ..FreeCounts::default() };
+            for block in 0..core.blocks.len() as u32 {
+                count_block(core, block, &mut counts);
+            }
+            for t in MigrateType::ALL {
+                let of_type = &mut counts.by_type[t.index()];
+                core.for_each_whole_run(t, |order, runs| of_type[order as usize % Order::COUNT] += runs);
+            }
+            counts
+        })
     }
 
     /// Free blocks by order, of all types (`nr_free`).
     #[must_use]
     pub fn free_blocks(&self) -> [u64; Order::COUNT] {
-        self.core.lock().nr_free
+        self.locked(|core| core.nr_free)
     }
 
     /// The zone's line of `/proc/buddyinfo`.

@@ -43,7 +43,7 @@ const RECOUNT_FROM: usize = 6;
 /// let config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
 /// let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)];
 /// let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(&mut raw)).unwrap();
-/// let zone = Zone::new(config, storage).unwrap();
+/// let zone = Zone::new::<Host>(config, storage).unwrap();
 /// zone.release(span).unwrap();
 ///
 /// let scan = zone.scan::<Host>(Patience::Note);

@@ -250,10 +250,11 @@ impl Zone<'_> {
     /// True if some list that the request may use holds a block of at least `order`.
     #[must_use]
     pub fn has_block(&self, order: Order, flags: AllocFlags) -> bool {
-        let mut core = self.core.lock();
-        let mut has = |migrate_type: MigrateType| core.can_serve(migrate_type, u32::from(order.as_u8()));
-        MigrateType::ALL.into_iter().filter(|t| t.is_ordinary()).any(&mut has)
-            || (flags.contains(AllocFlags::CMA) && has(MigrateType::Cma))
-            || (flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM) && has(MigrateType::HighAtomic))
+        self.locked(|core| {
+            let mut has = |migrate_type: MigrateType| core.can_serve(migrate_type, u32::from(order.as_u8()));
+            MigrateType::ALL.into_iter().filter(|t| t.is_ordinary()).any(&mut has)
+                || (flags.contains(AllocFlags::CMA) && has(MigrateType::Cma))
+                || (flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM) && has(MigrateType::HighAtomic))
+        })
     }
 }

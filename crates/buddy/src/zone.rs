@@ -1,6 +1,6 @@
 //! A zone: its lock, what can be read without the lock, and the operations that others call.
 
-use pageblock_frame::sync::{AtomicU64, IrqGuard, Lock, Ordering};
+use pageblock_frame::sync::{AtomicU64, Interrupts, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
     MAX_PFN, MigrateType, NO_BLOCK, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte,
@@ -78,7 +78,7 @@ pub enum Unreserve {
 /// | field | legal values | who may change it |
 /// |---|---|---|
 /// | `core` | the invariants of [`ZoneCore`] | the lock's holder |
-/// | `free`, `free_cma`, `highatomic` | the core's, or what they were a moment ago | the lock's holder |
+/// | `free`, `free_cma`, `highatomic`, `present`, `managed` | the core's, or what they were a moment ago | the lock's holder |
 /// | `marks` | any; readers may see a mix of old and new | whoever recomputes watermarks, and the lock's holder (boost) |
 ///
 /// ```
@@ -96,7 +96,7 @@ pub enum Unreserve {
 /// let config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
 /// let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)];
 /// let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(&mut raw)).unwrap();
-/// let zone = Zone::new(config, storage).unwrap();
+/// let zone = Zone::new::<Host>(config, storage).unwrap();
 /// assert_eq!(zone.release(span), Ok(2048));
 ///
 /// let huge = zone.alloc::<Host>(Order::new(9).unwrap(), MigrateType::Movable, AllocFlags::empty()).unwrap();
@@ -114,20 +114,24 @@ pub struct Zone<'m> {
     max_order: Order,
     states: StateTable<'m>,
     pub(crate) core: Lock<ZoneCore<'m>>,
+    /// How interrupts are turned off while somebody holds the lock who does not name the platform.
+    interrupts: Interrupts,
     free: AtomicU64,
     pub(crate) free_cma: AtomicU64,
     pub(crate) highatomic: AtomicU64,
+    present: AtomicU64,
     managed: AtomicU64,
     pub(crate) marks: Marks,
 }
 
 impl<'m> Zone<'m> {
-    /// A zone in which no frame belongs to the allocator yet; [`release`](Self::release) gives it some.
+    /// A zone in which no frame belongs to the allocator yet; [`release`](Self::release) gives it some. `P` is the platform of all
+    /// who use the zone.
     ///
     /// # Errors
     /// [`ZoneError`] for an empty span, frame numbers above 2^32, a largest order below the pageblock order, or storage
     /// made for another span.
-    pub fn new(config: ZoneConfig, storage: ZoneStorage<'m>) -> Result<Self, ZoneError> {
+    pub fn new<P: Platform>(config: ZoneConfig, storage: ZoneStorage<'m>) -> Result<Self, ZoneError> {
         config.check()?;
         let ZoneConfig { kind, node, span, max_order, policy } = config;
         let ZoneStorage { blocks, states, skip, sets } = storage;
@@ -165,9 +169,11 @@ impl<'m> Zone<'m> {
             max_order,
             states,
             core: Lock::new(core),
+            interrupts: Interrupts::of::<P>(),
             free: AtomicU64::new(0),
             free_cma: AtomicU64::new(0),
             highatomic: AtomicU64::new(0),
+            present: AtomicU64::new(0),
             managed: AtomicU64::new(0),
             marks: Marks::new(),
         })
@@ -186,11 +192,13 @@ impl<'m> Zone<'m> {
         if range.start < self.span.start || range.end > self.span.end {
             return Err(ZoneError::OutOfRange(range));
         }
-        let mut core = self.core.lock();
-        core.release(range)?;
-        self.managed.store(core.managed, Ordering::Relaxed);
-        self.publish(&core);
-        Ok(range.len())
+        self.locked(|core| {
+            core.release(range)?;
+            self.managed.store(core.managed, Ordering::Relaxed);
+            self.present.store(core.present, Ordering::Relaxed);
+            self.publish(core);
+            Ok(range.len())
+        })
     }
 
     /// Records frames that exist but are not the allocator's (`reserved`), or that do not exist, so that a wrong free of
@@ -198,18 +206,20 @@ impl<'m> Zone<'m> {
     pub fn mark_absent(&self, range: PfnRange, reserved: bool) {
         let range = range.intersect(self.span);
         let state = if reserved { StateByte::RESERVED } else { StateByte::HOLE };
-        let mut core = self.core.lock();
-        core.absent_marked = true;
-        for pfn in range.start.as_u64()..range.end.as_u64() {
-            let index = (pfn - self.base.as_u64()) as u32;
-            let unmanaged = core.blocks.get((index >> BLOCK_SHIFT) as usize).is_none_or(|b| b.managed == 0);
-            if self.states.get(index) == StateByte::INSIDE
-                && (unmanaged || core.none_free(index, 1) && self.states.head_of(index).is_none())
-            {
-                self.states.set(index, state);
-                core.present += u64::from(reserved);
+        self.locked(|core| {
+            core.absent_marked = true;
+            for pfn in range.start.as_u64()..range.end.as_u64() {
+                let index = (pfn - self.base.as_u64()) as u32;
+                let unmanaged = core.blocks.get((index >> BLOCK_SHIFT) as usize).is_none_or(|b| b.managed == 0);
+                if self.states.get(index) == StateByte::INSIDE
+                    && (unmanaged || core.none_free(index, 1) && self.states.head_of(index).is_none())
+                {
+                    self.states.set(index, state);
+                    core.present += u64::from(reserved);
+                }
             }
-        }
+            self.present.store(core.present, Ordering::Relaxed);
+        });
     }
 
     #[inline(always)]
@@ -229,6 +239,11 @@ impl<'m> Zone<'m> {
     fn publish_unusable(&self, core: &ZoneCore<'_>) {
         self.free_cma.store(core.free_cma, Ordering::Relaxed);
         self.highatomic.store(core.highatomic, Ordering::Relaxed);
+    }
+
+    /// Runs `action` with the lock held and interrupts off, for callers that do not name the platform.
+    pub(crate) fn locked<R>(&self, action: impl FnOnce(&mut ZoneCore<'m>) -> R) -> R {
+        self.interrupts.off(|| action(&mut self.core.lock()))
     }
 
     #[inline(always)]
@@ -346,12 +361,16 @@ impl<'m> Zone<'m> {
     /// # Errors
     /// The first [`Violation`].
     pub fn check(&self) -> Result<(), Violation> {
-        let core = self.core.lock();
-        let kept = self.free.load(Ordering::Relaxed);
-        if kept != core.free {
-            return Err(Violation::Total { what: "published free frames", kept, found: core.free });
-        }
-        core.check()
+        self.locked(|core| {
+            let published = [(&self.free, core.free, "free"), (&self.present, core.present, "present")];
+            for (published, found, what) in published {
+                let kept = published.load(Ordering::Relaxed);
+                if kept != found {
+                    return Err(Violation::Total { what, kept, found });
+                }
+            }
+            core.check()
+        })
     }
 
     /// Which addresses the zone holds.
@@ -407,11 +426,11 @@ impl<'m> Zone<'m> {
     /// Frames that exist: managed or reserved.
     #[must_use]
     pub fn present(&self) -> u64 {
-        self.core.lock().present
+        self.present.load(Ordering::Relaxed)
     }
 
-    /// Looks at the zone's state with the lock held. The closure must be short, and must not call the allocator.
+    /// Looks at the zone's state with the lock held and interrupts off. The closure must be short, and must not call the allocator.
     pub fn inspect<R>(&self, look: impl FnOnce(&ZoneCore<'m>) -> R) -> R {
-        look(&self.core.lock())
+        self.locked(|core| look(core))
     }
 }

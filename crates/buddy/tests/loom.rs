@@ -39,7 +39,7 @@ fn zone() -> Arc<Zone<'static>> {
     let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
     let words = vec![0u64; ZoneStorage::words(1)].leak();
     let storage = ZoneStorage::from_parts(blocks, states, words).unwrap();
-    let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+    let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
     zone.release(span).unwrap();
     Arc::new(zone)
 }

@@ -33,7 +33,7 @@ fn with_zone(span: PfnRange, max_order: u8, test: impl FnOnce(&Zone<'_>)) {
     config.max_order = Order::new(max_order).unwrap();
     let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)];
     let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(&mut raw)).unwrap();
-    let zone = Zone::new(config, storage).unwrap();
+    let zone = Zone::new::<Host>(config, storage).unwrap();
     test(&zone);
 }
 

@@ -126,7 +126,7 @@ fn machine(pair: Pair) -> (Arc<Zone<'static>>, Arc<Owner>) {
     let states: &'static [AtomicU8] = Box::leak((0..span.end.as_u64()).map(|_| AtomicU8::new(0)).collect());
     let words = vec![0u64; ZoneStorage::words(blocks.len())].leak();
     let storage = ZoneStorage::from_parts(blocks, states, words).unwrap();
-    let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+    let zone = Zone::new::<Host>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
     for run in runs {
         zone.release(run).unwrap();
     }

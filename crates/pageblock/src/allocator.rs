@@ -8,9 +8,7 @@ use pageblock_buddy::{FreeError, Violation, Zone};
 use pageblock_frame::region::{Region, RegionReport};
 use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{
-    Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model, sync::without_interrupts,
-};
+use pageblock_frame::{Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model};
 
 use crate::config::Config;
 use crate::error::{AddError, AllocError, InitError};
@@ -327,7 +325,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// The first [`Violation`].
     pub fn check(&self) -> Result<(), Violation> {
-        self.zones().iter().try_for_each(|zone| without_interrupts::<P, _>(|| zone.check()))
+        self.zones().iter().try_for_each(Zone::check)
     }
 }
 

@@ -140,7 +140,7 @@ impl Plan {
         let zones = carver.take_with(self.zones.len(), |i| {
             let zone = self.zones.get(i)?;
             let config = ZoneConfig { max_order, policy: self.config.policy, ..zone_config(zone) };
-            let made = Zone::new(config, storage.next()?);
+            let made = Zone::new::<P>(config, storage.next()?);
             made.map_err(|error| failure = error.into()).ok()
         });
         let zones = zones.ok_or(failure)?;

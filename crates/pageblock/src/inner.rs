@@ -2,7 +2,6 @@
 
 use pageblock_buddy::{FreeError, Node, Reserves, Zone};
 use pageblock_frame::region::{Region, RegionReport};
-use pageblock_frame::sync::without_interrupts;
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
 use pageblock_pcp::PcpLists;
 
@@ -215,7 +214,7 @@ impl<P: Platform> Inner<P> {
         }
         let mut added = 0;
         for (zone, part) in parts() {
-            added += without_interrupts::<P, _>(|| zone.release(part)).unwrap_or(0);
+            added += zone.release(part).unwrap_or(0);
         }
         self.apply_reserves();
         Ok(added)

@@ -3,7 +3,6 @@
 use core::fmt::{self, Display};
 
 use pageblock_buddy::{CmaColumn, PageTypeHeading, Zone};
-use pageblock_frame::sync::without_interrupts;
 use pageblock_frame::{MigrateType, Platform};
 
 use crate::PageAllocator;
@@ -79,33 +78,30 @@ impl<P: Platform> Display for Report<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let zones = self.allocator.zones();
         let mut each = |line: &dyn Fn(&Zone<'_>, &mut fmt::Formatter<'_>) -> fmt::Result| {
-            zones.iter().try_for_each(|zone| without_interrupts::<P, _>(|| line(zone, f)))
+            zones.iter().try_for_each(|zone| line(zone, f))
         };
         match self.file {
             File::BuddyInfo => each(&|zone, f| zone.buddyinfo().fmt(f)),
             File::ZoneInfo => each(&|zone, f| zone.zoneinfo().fmt(f)),
             File::UnusableIndex => each(&|zone, f| zone.unusable_index().fmt(f)),
             File::ExtfragIndex => each(&|zone, f| zone.extfrag_index().fmt(f)),
-            File::PageTypeInfo => {
-                zones.chunk_by(|a, b| a.node() == b.node()).try_for_each(|node| page_types::<P>(node, f))
-            }
+            File::PageTypeInfo => zones.chunk_by(|a, b| a.node() == b.node()).try_for_each(|node| page_types(node, f)),
         }
     }
 }
 
 /// The two tables of one node.
-fn page_types<P: Platform>(zones: &[Zone<'_>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn page_types(zones: &[Zone<'_>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(first) = zones.first() else { return Ok(()) };
     PageTypeHeading::free_counts(first.max_order()).fmt(f)?;
     for zone in zones {
-        without_interrupts::<P, _>(|| zone.pagetypeinfo().fmt(f))?;
+        zone.pagetypeinfo().fmt(f)?;
     }
-    let has_cma =
-        |zone: &Zone<'_>| without_interrupts::<P, _>(|| zone.counts().pageblocks[MigrateType::Cma.index()] > 0);
+    let has_cma = |zone: &Zone<'_>| zone.counts().pageblocks[MigrateType::Cma.index()] > 0;
     let cma = if zones.iter().any(has_cma) { CmaColumn::Shown } else { CmaColumn::Absent };
     PageTypeHeading::block_counts(cma).fmt(f)?;
     for zone in zones {
-        without_interrupts::<P, _>(|| zone.blocktypeinfo().fmt(f))?;
+        zone.blocktypeinfo().fmt(f)?;
     }
     Ok(())
 }

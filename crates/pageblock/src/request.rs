@@ -145,9 +145,7 @@ impl<P: Platform> Request<P> {
         let reserve_would_serve = flags.contains(AllocFlags::NON_BLOCK)
             && self.order > Order::ZERO
             && !flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM);
-        !reserve_would_serve
-            || zone.highatomic() == 0
-            || pageblock_frame::sync::without_interrupts::<P, _>(|| zone.has_block(self.order, flags))
+        !reserve_would_serve || zone.highatomic() == 0 || zone.has_block(self.order, flags)
     }
 
     /// A single frame for a caller that cannot wait need not leave the boost alone.

@@ -4,7 +4,6 @@ use core::fmt;
 
 use pageblock_buddy::Zone;
 use pageblock_frame::Platform;
-use pageblock_frame::sync::without_interrupts;
 
 use pageblock_pcp::PcpLists;
 
@@ -44,7 +43,7 @@ impl Stats {
         let listed = inner.lists().iter().map(PcpLists::frames).sum();
         Self {
             zones: zones.len(),
-            present: zones.iter().map(|zone| without_interrupts::<P, _>(|| zone.present())).sum(),
+            present: zones.iter().map(Zone::present).sum(),
             managed: zones.iter().map(Zone::managed).sum(),
             free: zones.iter().map(Zone::free_frames).sum::<u64>() + listed,
             listed,

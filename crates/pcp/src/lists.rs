@@ -37,7 +37,7 @@ use crate::tune::Tune;
 /// # let span = PfnRange::new(Pfn::new(0), Pfn::new(1 << 16));
 /// # let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)];
 /// # let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(&mut raw)).unwrap();
-/// # let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+/// # let zone = Zone::new::<Host>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
 /// # zone.release(span).unwrap();
 /// use pageblock_pcp::{PcpConfig, PcpLists};
 /// let config = PcpConfig::default();

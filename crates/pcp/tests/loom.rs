@@ -56,7 +56,8 @@ impl<const HARD: bool> Fixture<HARD> {
         let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
         let words = Box::leak(vec![0u64; ZoneStorage::words(1)].into_boxed_slice());
         let storage = ZoneStorage::from_parts(blocks.as_mut_slice(), states, words).unwrap();
-        let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+        let zone =
+            Zone::new::<Machine<HARD>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
         let lists = PcpLists::model(config, &zone, 2, 2);

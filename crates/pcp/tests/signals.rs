@@ -70,7 +70,7 @@ impl Fixture {
         let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
         let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
-        let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+        let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let config = PcpConfig::new();
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Machine>::bytes(&config, span, 1)].leak();
@@ -195,6 +195,9 @@ fn step(fixture: &Fixture, random: &mut Random, held: &mut Vec<(Pfn, Order)>) {
             lists.take_over(zone, CpuId::new(0)).unwrap();
             lists.come_online().unwrap();
         }
+        // These take the zone lock on behalf of somebody who does not name the platform.
+        6 => assert!(zone.has_block(Order::ZERO, AllocFlags::empty())),
+        7 => assert!(zone.counts().frames() <= FRAMES),
         n if n % 2 == 0 && held.len() < 2000 => {
             let order = order(random.next(64));
             let t = MigrateType::ALL[random.next(3)];

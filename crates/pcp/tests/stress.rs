@@ -26,7 +26,7 @@ impl<const N: usize> Fixture<N> {
         let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
         let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
-        let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+        let zone = Zone::new::<Host<N>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Host<N>>::bytes(&config, span, CPUS)].leak();
         let lists = PcpLists::carve(config, &zone, CPUS, &mut Carver::new(raw)).unwrap();

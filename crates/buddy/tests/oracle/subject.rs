@@ -58,7 +58,7 @@ pub(crate) fn zone(config: ZoneConfig) -> Stored<Zone<'static>> {
     unsafe {
         Stored::new(bytes, |raw| {
             let storage = ZoneStorage::carve(config.span, config.max_order, &mut Carver::new(raw)).unwrap();
-            Zone::new(config, storage).unwrap()
+            Zone::new::<Machine>(config, storage).unwrap()
         })
     }
 }

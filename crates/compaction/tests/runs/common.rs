@@ -47,7 +47,7 @@ impl Scene {
         let config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
         let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)].leak();
         let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(raw)).unwrap();
-        let zone = Zone::new(config, storage).unwrap();
+        let zone = Zone::new::<P>(config, storage).unwrap();
         release(&zone, span);
         Self { zone, owner: Movables::new(), held: RefCell::new(Vec::new()), tags: RefCell::new(0) }
     }

@@ -66,25 +66,49 @@ impl<P: Platform> Drop for IrqRestore<P> {
     }
 }
 
-/// Runs `action` with interrupts off on this CPU: for calls that take a lock which interrupt handlers take too, and that
-/// do not know the platform.
+/// How a platform turns interrupts off and back on, as a value: for calls that take a lock which interrupt handlers take too, on
+/// something that remembers its platform so that its callers need not name it.
 ///
 /// ```
 /// # use core::ptr::NonNull;
-/// use pageblock_frame::sync::{Lock, without_interrupts};
+/// use pageblock_frame::sync::Interrupts;
 /// # struct Kernel;
 /// # // SAFETY: one CPU, no interrupts; no memory asked for.
 /// # unsafe impl pageblock_frame::Platform for Kernel {
 /// #     const MAX_CPUS: usize = 1;
 /// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
 /// # }
-/// static SUM: Lock<u32> = Lock::new(1);
-/// assert_eq!(without_interrupts::<Kernel, _>(|| *SUM.lock() + 1), 2);
+/// let interrupts = Interrupts::of::<Kernel>();
+/// assert_eq!(interrupts.off(|| 1 + 1), 2);
 /// ```
-#[inline(always)]
-pub fn without_interrupts<P: Platform, R>(action: impl FnOnce() -> R) -> R {
-    let _irq = IrqRestore::<P> { state: P::irq_save(), platform: PhantomData };
-    action()
+#[derive(Clone, Copy, Debug)]
+pub struct Interrupts {
+    save: fn() -> IrqState,
+    restore: fn(IrqState),
+}
+
+/// Restores the interrupt state when dropped, also where the action panics.
+struct Restore(fn(IrqState), IrqState);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        (self.0)(self.1);
+    }
+}
+
+impl Interrupts {
+    /// The platform's way.
+    #[must_use]
+    pub const fn of<P: Platform>() -> Self {
+        Self { save: P::irq_save, restore: P::irq_restore }
+    }
+
+    /// Runs `action` with interrupts off on this CPU.
+    #[inline]
+    pub fn off<R>(self, action: impl FnOnce() -> R) -> R {
+        let _restore = Restore(self.restore, (self.save)());
+        action()
+    }
 }
 
 /// A held [`Lock`] with interrupts off: released in that order, lock first.

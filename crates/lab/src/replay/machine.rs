@@ -51,7 +51,7 @@ impl<'m> Machine<'m> {
             let refused = |why: String| InputError::content("zoneinfo".as_ref(), format!("a usable zone: {why}"));
             let carved = ZoneStorage::carve(zone.config.span, zone.config.max_order, &mut Carver::new(part));
             let carved = carved.ok_or_else(|| refused("its metadata does not fit".into()))?;
-            let made = Zone::new(zone.config, carved).map_err(|error| refused(error.to_string()))?;
+            let made = Zone::new::<Cpu>(zone.config, carved).map_err(|error| refused(error.to_string()))?;
             made.set_watermarks(zone.marks);
             made.set_lowmem_reserve(zone.reserve);
             made.set_boost(zone.recorded.boost);
