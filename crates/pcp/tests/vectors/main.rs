@@ -1,0 +1,7 @@
+//! Figures that Linux's formulas give, and the points of the review of seed 004, on a zone with one CPU.
+#![cfg(not(loom))]
+
+mod machine;
+mod review;
+mod selftuned;
+mod tuning;
