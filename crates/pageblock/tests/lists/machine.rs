@@ -27,9 +27,9 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct FourCpus;
 
-// SAFETY: 1. The CPU is a number of the thread's, below `MAX_CPUS`, and changes between calls only, or for the length of a
-// kick, when nothing works in the other CPU's lists. 2. The only interrupts are kicks; they come while no lock is held.
-// 3. Nothing is behind the frames, and nothing asks for it.
+// SAFETY: 1. The CPU is a number of the thread's, below `MAX_CPUS`, and changes between calls only, or for the length
+// of a kick, when nothing works in the other CPU's lists. 2. The only interrupts are kicks; they come while no lock is
+// held. 3. Nothing is behind the frames, and nothing asks for it.
 unsafe impl Platform for FourCpus {
     const MAX_CPUS: usize = CPUS as usize;
 

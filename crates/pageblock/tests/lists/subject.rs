@@ -60,8 +60,8 @@ impl Stack {
         on_cpu(self.cpu, || action(&self.frames))
     }
 
-    /// Where kicks are answered late, a request may find nothing although other CPUs' lists have it; not a second time, after they
-    /// have answered.
+    /// Where kicks are answered late, a request may find nothing although other CPUs' lists have it; not a second time,
+    /// after they have answered.
     fn insist<R>(&self, first: Option<R>, again: impl FnOnce() -> Option<R>) -> Option<R> {
         if first.is_some() || kicks_are_answered() {
             return first;

@@ -29,7 +29,7 @@ impl Machine {
         let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
         let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
-        let zone = Zone::new(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+        let zone = Zone::new::<Quiet>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Quiet>::bytes(&config, span, 1)].leak();
         let lists = PcpLists::carve(config, &zone, 1, &mut Carver::new(raw)).unwrap();

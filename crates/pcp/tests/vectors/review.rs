@@ -1,5 +1,5 @@
-//! The review of seed 004, point by point. The number of lists and the way from an index to an order and back are tested
-//! beside the mapping itself (`list.rs`), the scaled refill beside the configuration.
+//! The review of seed 004, point by point. The number of lists and the way from an index to an order and back are
+//! tested beside the mapping itself (`list.rs`), the scaled refill beside the configuration.
 
 use pageblock_frame::{MigrateType, Order};
 use pageblock_pcp::PcpConfig;
@@ -8,9 +8,9 @@ use crate::machine::{order, sized};
 
 use MigrateType::{Movable, Reclaimable, Unmovable};
 
-/// "Should pindex be initialized to migratetype to match the list below?" The bulk free began with the list of one index and
-/// decoded its order from another: blocks of order 3 would have been taken for single frames. Told a list, it gives back blocks
-/// of the list that overflowed, as what they are.
+/// "Should pindex be initialized to migratetype to match the list below?" The bulk free began with the list of one
+/// index and decoded its order from another: blocks of order 3 would have been taken for single frames. Told a list, it
+/// gives back blocks of the list that overflowed, as what they are.
 #[test]
 fn an_overflow_begins_with_its_own_list_and_knows_its_order() {
     let machine = sized(PcpConfig::seed_2016(), (31, 341));

@@ -153,8 +153,8 @@ fn while_reclaim_is_active_lists_hold_four_batches() {
     }
 }
 
-/// The default gives no figure of Linux's, but a bound: no call moves more than so many blocks, but for whole words of the zone's
-/// maps, two of which cost no more.
+/// The default gives no figure of Linux's, but a bound: no call moves more than so many blocks, but for whole words of
+/// the zone's maps, two of which cost no more.
 #[test]
 fn bounded_lists_move_no_more_than_their_limit_in_one_call() {
     let config = PcpConfig::new();
