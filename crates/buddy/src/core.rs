@@ -7,6 +7,7 @@ use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblo
 
 use crate::bits;
 use crate::candidates::{Candidates, Set};
+use crate::events::ZoneEvents;
 use crate::policy::Policy;
 
 /// log2 of the frames in a pageblock, for shifts.
@@ -47,6 +48,12 @@ pub struct ZoneCore<'m> {
     pub(crate) borrowed: [u32; MigrateType::PCP_COUNT],
     /// Isolated pageblocks.
     pub(crate) isolated_blocks: u64,
+    /// A mixing below this order is refused to requests with [`AllocFlags::FRAGMENT_STALL`](pageblock_frame::AllocFlags::FRAGMENT_STALL).
+    pub(crate) stall_order: u32,
+    /// Types were mixed, or that was refused, since [`Zone`](crate::Zone) last looked: it is to be boosted.
+    pub(crate) mixed: bool,
+    /// Counts since boot.
+    pub(crate) events: ZoneEvents,
 }
 
 impl ZoneCore<'_> {

@@ -84,6 +84,14 @@ impl ZoneCore<'_> {
         } else {
             largest
         };
+        if victim.top < BLOCK_SHIFT {
+            self.mixed = true;
+            if flags.contains(AllocFlags::FRAGMENT_STALL) && victim.top < self.stall_order {
+                // Nothing else is looked for: the caller waits for the pages that kswapd is about to free.
+                self.events.refused = self.events.refused.wrapping_add(1);
+                return None;
+            }
+        }
         let change_ownership = self.try_claim(victim, order, wanted);
         if !change_ownership && let Some(borrowed) = self.borrowed.get_mut(wanted.index()) {
             *borrowed = victim.block;

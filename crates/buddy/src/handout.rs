@@ -84,7 +84,14 @@ impl<'m> Zone<'m> {
         if migrate_type == MigrateType::Isolate {
             return None;
         }
-        let Taken { index, fallback } = core.take_by_rules(u32::from(order.as_u8()), migrate_type, flags)?;
+        let taken = core.take_by_rules(u32::from(order.as_u8()), migrate_type, flags);
+        if core::mem::take(&mut core.mixed) {
+            self.boost_for_mixing(&mut core);
+        }
+        let Taken { index, fallback } = taken?;
+        if let Some(fallback) = &fallback {
+            core.events.note(fallback);
+        }
         self.states().set(index, StateByte::allocated(order, migrate_type));
         self.publish(&core);
         drop(core);

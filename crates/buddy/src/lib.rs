@@ -9,6 +9,7 @@
 //! * [`Zone`]: one lock, allocation, free, and everything done to blocks and pageblocks under it
 //! * [`Policy`]: how migrate types fall back on one another
 //! * [`Watermarks`] and lowmem reserves, and the test against them; [`Reserves`] sets them for all zones of a machine
+//! * [`BoostRule`]: what mixing costs; [`ZoneEvents`]: how often it happened
 //! * [`Node`] and [`Zonelist`]: in which order the zones of a machine are tried
 //! * [`ZoneScan`]: what compaction's scanners look at, withhold and take
 //! * [`FreeCounts`] and the lines of `/proc/buddyinfo`, `pagetypeinfo`, `zoneinfo`
@@ -34,6 +35,7 @@ extern crate std;
 mod alloc;
 mod bits;
 mod blocks;
+mod boost;
 mod bulk;
 mod candidates;
 mod check;
@@ -41,6 +43,7 @@ mod core;
 mod dense;
 mod edit;
 mod error;
+mod events;
 mod fallback;
 mod fragmentation;
 mod free;
@@ -57,9 +60,11 @@ mod zone;
 mod zonelist;
 
 pub use self::core::ZoneCore;
+pub use boost::{BoostArithmetic, BoostRule};
 pub use check::Violation;
 pub use dense::word_of;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
+pub use events::ZoneEvents;
 pub use fragmentation::{fragmentation_index, unusable_free_index};
 pub use node::{Node, Reserves, WatermarkRule};
 pub use policy::Policy;

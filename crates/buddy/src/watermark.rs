@@ -2,7 +2,7 @@
 //!
 //! The formulas are pure functions over numbers of frames, so that a boot, a test and a command line use the same ones.
 
-use pageblock_frame::sync::{AtomicU64, Ordering};
+use pageblock_frame::sync::{AtomicBool, AtomicU64, Ordering};
 use pageblock_frame::{AllocFlags, MigrateType, Order, ZoneKind};
 
 use crate::Zone;
@@ -117,14 +117,22 @@ pub(crate) struct Marks {
     min: AtomicU64,
     low: AtomicU64,
     high: AtomicU64,
-    boost: AtomicU64,
+    pub(crate) boost: AtomicU64,
+    pub(crate) boosted: AtomicBool,
     reserve: [AtomicU64; ZoneKind::COUNT],
 }
 
 impl Marks {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
-        Self { min: zero(), low: zero(), high: zero(), boost: zero(), reserve: [zero(), zero(), zero(), zero()] }
+        Self {
+            min: zero(),
+            low: zero(),
+            high: zero(),
+            boost: zero(),
+            boosted: AtomicBool::new(false),
+            reserve: [zero(), zero(), zero(), zero()],
+        }
     }
 }
 
@@ -145,18 +153,6 @@ impl Zone<'_> {
             low: self.marks.low.load(Ordering::Relaxed),
             high: self.marks.high.load(Ordering::Relaxed),
         }
-    }
-
-    /// What all watermarks are raised by for the moment, in frames (`watermark_boost`).
-    #[must_use]
-    #[inline(always)]
-    pub fn boost(&self) -> u64 {
-        self.marks.boost.load(Ordering::Relaxed)
-    }
-
-    /// Sets the boost.
-    pub fn set_boost(&self, frames: u64) {
-        self.marks.boost.store(frames, Ordering::Relaxed);
     }
 
     /// Sets the frames kept from requests limited to each higher zone.

@@ -8,9 +8,11 @@ use pageblock_frame::{
 };
 
 use crate::Violation;
+use crate::boost::BoostRule;
 use crate::candidates::Candidates;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::error::{AllocAtError, IsolateError, ZoneError};
+use crate::events::ZoneEvents;
 use crate::policy::Policy;
 use crate::storage::{ZoneStorage, base_of, blocks_of, states_of};
 use crate::watermark::Marks;
@@ -36,13 +38,18 @@ pub struct ZoneConfig {
     pub max_order: Order,
     /// How migrate types fall back on one another.
     pub policy: Policy,
+    /// Whether and how far mixing them raises the watermarks.
+    pub boost: BoostRule,
+    /// Mixings that take from a free block below this order are refused to requests that may stall first
+    /// (`vm.fragment_stall_order`, seed 002); 0: none are.
+    pub stall_order: u8,
 }
 
 impl ZoneConfig {
-    /// A zone with the default policy and largest order.
+    /// A zone with the default policy and largest order; nothing is boosted or refused.
     #[must_use]
     pub const fn new(kind: ZoneKind, node: NodeId, span: PfnRange) -> Self {
-        Self { kind, node, span, max_order: Order::MAX, policy: Policy::new() }
+        Self { kind, node, span, max_order: Order::MAX, policy: Policy::new(), boost: BoostRule::off(), stall_order: 0 }
     }
 
     /// Refuses what no zone can be.
@@ -122,6 +129,7 @@ pub struct Zone<'m> {
     present: AtomicU64,
     managed: AtomicU64,
     pub(crate) marks: Marks,
+    boost: BoostRule,
 }
 
 impl<'m> Zone<'m> {
@@ -133,7 +141,7 @@ impl<'m> Zone<'m> {
     /// made for another span.
     pub fn new<P: Platform>(config: ZoneConfig, storage: ZoneStorage<'m>) -> Result<Self, ZoneError> {
         config.check()?;
-        let ZoneConfig { kind, node, span, max_order, policy } = config;
+        let ZoneConfig { kind, node, span, max_order, policy, boost, stall_order } = config;
         let ZoneStorage { blocks, states, skip, sets } = storage;
         if blocks.len() != blocks_of(span, max_order) || states.len() != states_of(span, max_order) {
             return Err(ZoneError::Storage);
@@ -160,6 +168,9 @@ impl<'m> Zone<'m> {
             highatomic: 0,
             borrowed: [NO_BLOCK; MigrateType::PCP_COUNT],
             isolated_blocks: 0,
+            stall_order: u32::from(stall_order),
+            mixed: false,
+            events: ZoneEvents::default(),
         };
         Ok(Self {
             kind,
@@ -176,6 +187,7 @@ impl<'m> Zone<'m> {
             present: AtomicU64::new(0),
             managed: AtomicU64::new(0),
             marks: Marks::new(),
+            boost,
         })
     }
 
@@ -401,6 +413,12 @@ impl<'m> Zone<'m> {
     #[must_use]
     pub const fn max_order(&self) -> Order {
         self.max_order
+    }
+
+    /// Whether and how far mixing raises the watermarks.
+    #[must_use]
+    pub const fn boost_rule(&self) -> BoostRule {
+        self.boost
     }
 
     /// The frames' state bytes, by zone-relative index.

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use pageblock_buddy::{Distances, Policy, Reserves, WatermarkRule};
+use pageblock_buddy::{BoostRule, Distances, Policy, Reserves, WatermarkRule};
 use pageblock_frame::region::{PhysRange, ZoneLimits};
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
 use pageblock_pcp::PcpConfig;
@@ -55,6 +55,10 @@ pub struct Config {
     pub(crate) policy: Policy,
     pub(crate) reserves: Reserves,
     pub(crate) spreading: ZoneSpreading,
+    pub(crate) boost: BoostRule,
+    pub(crate) stall_order: u8,
+    /// Patches of the series of 2018 that a preset asked for.
+    pub(crate) patches: u8,
     pub(crate) pcp: Option<PcpConfig>,
     /// `None` if the table that was given is none.
     pub(crate) distances: Option<Distances>,
@@ -76,26 +80,12 @@ impl Config {
             policy: Policy::new(),
             reserves: Reserves::new(),
             spreading: ZoneSpreading::On,
+            boost: BoostRule::new(),
+            stall_order: 0,
+            patches: 0,
             pcp: Some(PcpConfig::new()),
             distances: Some(Distances::new()),
         }
-    }
-
-    /// As Linux 6.1.
-    #[must_use]
-    pub const fn linux_6_1() -> Self {
-        Self { policy: Policy::linux_6_1(), pcp: Some(PcpConfig::linux_6_1()), ..Self::new() }
-    }
-
-    /// As Linux 3.13: no high-order atomic reserve, no zone spreading, fixed distances between watermarks.
-    #[must_use]
-    pub const fn linux_3_13() -> Self {
-        let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };
-        config.pcp = Some(PcpConfig::order_zero());
-        config.reserves.rule = WatermarkRule::Fixed;
-        // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.
-        config.reserves.lowmem_reserve_ratio = [256, 256, 32, 32];
-        config
     }
 
     /// Keeps every frame that these bytes touch from the allocator: kernel image, initial ramdisk, page tables of the loader. May
@@ -188,6 +178,24 @@ impl Config {
         self
     }
 
+    /// `vm.watermark_boost_factor` and its arithmetic: a mixing raises the zone's watermarks by a pageblock, so that kswapd frees more,
+    /// up to so many ten-thousandths of the high watermark; 0 to 2^31 - 1, 0 for no boost. Default: 15,000. Without a
+    /// [`Platform::reclaimer`](pageblock_frame::Platform::reclaimer) nothing could free more, and nothing is boosted.
+    #[must_use]
+    pub const fn watermark_boost(mut self, rule: BoostRule) -> Self {
+        self.boost = rule;
+        self
+    }
+
+    /// `vm.fragment_stall_order` (seed 002, 2018 series, patch 4; never merged): a movable request that may wait does so once, for at
+    /// most 20 ms, before it takes from a free block of another type that is smaller than this order. 0 to one more than
+    /// [`max_order`](Self::max_order); 0, the default, for never; 4 is what the patch sets.
+    #[must_use]
+    pub const fn fragment_stall_order(mut self, order: u8) -> Self {
+        self.stall_order = order;
+        self
+    }
+
     /// The per-CPU lists; `None` for none. Default: [`PcpConfig::new`].
     ///
     /// A zone whose lists on all CPUs would take more than a quarter of a byte a frame gets none: fewer [`cpus`](Self::cpus), or more
@@ -228,6 +236,7 @@ impl Config {
         if let Some(given) = self.reserves.min_free_kbytes.filter(|given| *given > MOST_MIN_FREE_KBYTES) {
             return Err(ConfigError::MinFreeKbytes { given });
         }
+        self.check_fragmentation()?;
         for (zone, given) in ZoneKind::ALL.into_iter().zip(self.reserves.lowmem_reserve_ratio) {
             if given > i32::MAX as u64 {
                 return Err(ConfigError::LowmemReserveRatio { zone, given });
@@ -241,10 +250,28 @@ impl Config {
         }
         Ok(self.limits.check()?)
     }
+
+    fn check_fragmentation(&self) -> Result<(), ConfigError> {
+        if self.boost.factor > MOST_BOOST_FACTOR {
+            return Err(ConfigError::WatermarkBoostFactor { given: self.boost.factor });
+        }
+        let most = self.max_order.as_u8() + 1;
+        if self.stall_order > most {
+            return Err(ConfigError::FragmentStallOrder { given: self.stall_order, most });
+        }
+        if self.patches > MOST_PATCHES {
+            return Err(ConfigError::Patches { given: self.patches });
+        }
+        Ok(())
+    }
 }
 
 /// Linux keeps the value in an `int`.
 const MOST_MIN_FREE_KBYTES: u64 = i32::MAX as u64;
+/// The same.
+const MOST_BOOST_FACTOR: u64 = i32::MAX as u64;
+/// Patches of the series of 2018.
+const MOST_PATCHES: u8 = 4;
 
 impl Default for Config {
     fn default() -> Self {

@@ -51,6 +51,26 @@ pub enum ConfigError {
         /// The value.
         given: u64,
     },
+    /// `watermark_boost_factor` does not fit 31 bits.
+    #[error("watermark_boost_factor {given} does not fit 31 bits")]
+    WatermarkBoostFactor {
+        /// The value.
+        given: u64,
+    },
+    /// `fragment_stall_order` is beyond all orders.
+    #[error("fragment_stall_order {given} is not in 0..={most}")]
+    FragmentStallOrder {
+        /// The value.
+        given: u8,
+        /// One more than the largest order.
+        most: u8,
+    },
+    /// A preset was asked for more patches than its series has.
+    #[error("{given} patches of the series of 2018; it has four")]
+    Patches {
+        /// How many.
+        given: u8,
+    },
     /// A `lowmem_reserve_ratio` does not fit 31 bits.
     #[error("lowmem_reserve_ratio {given} of zone {zone} does not fit 31 bits")]
     LowmemReserveRatio {

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::{Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
+use pageblock_buddy::{BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::region::{MAX_NODES, MAX_ZONES, MapOptions, Region, RegionMap, ZoneSpan};
 use pageblock_frame::{Carver, CpuId, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
 use pageblock_pcp::PcpLists;
@@ -137,9 +137,12 @@ impl Plan {
         }
         let mut storage = storage.into_iter();
         let mut failure = short;
+        // What nobody can free, a boost would only withhold.
+        let boost = if P::reclaimer().is_some() { self.config.boost } else { BoostRule::off() };
         let zones = carver.take_with(self.zones.len(), |i| {
             let zone = self.zones.get(i)?;
-            let config = ZoneConfig { max_order, policy: self.config.policy, ..zone_config(zone) };
+            let Config { policy, stall_order, .. } = self.config;
+            let config = ZoneConfig { max_order, policy, boost, stall_order, ..zone_config(zone) };
             let made = Zone::new::<P>(config, storage.next()?);
             made.map_err(|error| failure = error.into()).ok()
         });

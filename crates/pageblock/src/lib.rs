@@ -43,6 +43,8 @@ mod frames;
 mod init;
 mod inner;
 mod percpu;
+mod presets;
+mod pressure;
 mod report;
 mod request;
 mod slowpath;
@@ -55,7 +57,7 @@ pub use frames::{FrameRun, Frames, Parts};
 pub use report::Report;
 pub use stats::Stats;
 
-pub use pageblock_buddy::{FreeError, Policy, WatermarkRule, Watermarks, Zone};
+pub use pageblock_buddy::{BoostArithmetic, BoostRule, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents};
 pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,

@@ -7,7 +7,7 @@ use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange
 use crate::config::ZoneSpreading;
 use crate::error::AllocError;
 use crate::inner::{Inner, NO_ZONE, NodeEntry};
-use crate::slowpath;
+use crate::{pressure, slowpath};
 
 /// What is asked for, checked, and where.
 #[derive(Debug)]
@@ -123,7 +123,9 @@ impl<P: Platform> Request<P> {
             if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags) {
                 continue;
             }
-            if let Some(pfn) = self.inner.alloc_from(zone, (self.order, self.migrate_type), flags) {
+            let taken = self.inner.alloc_from(zone, (self.order, self.migrate_type), flags);
+            pressure::tell_boosted::<P>(zone, flags);
+            if let Some(pfn) = taken {
                 if flags.contains(AllocFlags::HIGHATOMIC) {
                     zone.reserve_highatomic::<P>(pfn);
                 }

@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use pageblock::{
-    AddError, AllocError, Config, ConfigError, FreeError, Gfp, InitError, NodeId, Order, PageAllocator, Pfn, Platform,
-    Region, RegionKind, ZoneKind, ZoneLimits,
+    AddError, AllocError, BoostRule, Config, ConfigError, FreeError, Gfp, InitError, NodeId, Order, PageAllocator, Pfn,
+    Platform, Region, RegionKind, ZoneKind, ZoneLimits,
 };
 use pageblock_frame::region::{RegionError, ZoneLimitError};
 use pageblock_testkit::host::Quiet;
@@ -74,6 +74,12 @@ fn every_bad_value_is_refused_by_name() {
             plain.lowmem_reserve_ratio([256, 1 << 31, 32, 0]),
             ConfigError::LowmemReserveRatio { zone: ZoneKind::Dma32, given: 1 << 31 },
         ),
+        (
+            plain.watermark_boost(BoostRule { factor: 1 << 31, ..BoostRule::new() }),
+            ConfigError::WatermarkBoostFactor { given: 1 << 31 },
+        ),
+        (plain.fragment_stall_order(12), ConfigError::FragmentStallOrder { given: 12, most: 11 }),
+        (Config::linux_4_20(5), ConfigError::Patches { given: 5 }),
         (plain.movable_share(100), ConfigError::MovableShare { given: 100 }),
         (plain.distances(&[10, 20, 20]), ConfigError::Distances),
     ];

@@ -5,6 +5,8 @@ mod conformance;
 mod faults;
 mod machine;
 mod oracle;
+mod pressed;
+mod pressure;
 mod report;
 mod slowpath;
 mod zones;

@@ -1,0 +1,206 @@
+//! Watermark boost: what a mixing of migrate types costs the zone (seed 002, 2018 series, patch 3; Linux 5.0).
+//!
+//! A zone that mixed has too little free to keep types apart. All its watermarks are raised by one pageblock, up to a cap, so that
+//! kswapd, which is woken, frees more than it would, and compaction after it makes whole pageblocks of that. When kswapd is done
+//! it takes off what it saw when it began; what was added meanwhile stays.
+//!
+//! | field | legal values | who may change it |
+//! |---|---|---|
+//! | [`Zone::boost`] | 0 up to the cap | the zone lock's holder; with [`BoostArithmetic::Posted`] a stall too, without it; 0 whenever watermarks are computed |
+//! | [`Zone::take_boosted`] | true from a boost until somebody has told kswapd | set by the lock's holder, cleared by anyone |
+
+use pageblock_frame::sync::Ordering;
+use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES, Platform};
+
+use crate::Zone;
+use crate::core::ZoneCore;
+
+/// Pageblocks by which a stall boosts: one, and two for each type with per-CPU lists.
+const FAST_BLOCKS: u64 = 1 + 2 * MigrateType::PCP_COUNT as u64;
+
+/// How the cap of a boost is computed.
+///
+/// ```
+/// assert_eq!(pageblock_buddy::BoostArithmetic::default(), pageblock_buddy::BoostArithmetic::Corrected);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BoostArithmetic {
+    /// From the high watermark without boost; zones of less than four pageblocks or without watermarks are left alone (Linux 5.0).
+    #[default]
+    Corrected,
+    /// From the high watermark with the boost that there is, so that the cap grows with it and never holds; every zone takes part,
+    /// and a stall boosts without the zone lock (as posted, seed 002).
+    Posted,
+}
+
+/// `vm.watermark_boost_factor`, and the arithmetic.
+///
+/// ```
+/// use pageblock_buddy::BoostRule;
+/// // A machine of 8 GiB, high watermarks 11, 2601 and 4318: DMA32 and Normal may be boosted by half as much again.
+/// let rule = BoostRule::new();
+/// assert_eq!(rule.cap(2601, 0, 765_000), 3901);
+/// assert_eq!(rule.cap(4318, 0, 1_270_000), 6477);
+/// assert_eq!(rule.cap(11, 0, 3_840), 512); // at least a pageblock
+/// assert_eq!(rule.cap(11, 0, 2_047), 0); // a zone of less than four pageblocks is not boosted
+/// assert_eq!(BoostRule::off().cap(4318, 0, 1_270_000), 0);
+/// // As posted, the cap grows with the boost.
+/// assert_eq!(BoostRule::posted().cap(2601, 3901, 765_000), 9753);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BoostRule {
+    /// The cap in ten-thousandths of the high watermark; 0: no boost.
+    pub factor: u64,
+    /// How the cap is computed.
+    pub arithmetic: BoostArithmetic,
+}
+
+impl BoostRule {
+    /// Linux since 5.0: 150 % of the high watermark.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { factor: 15_000, arithmetic: BoostArithmetic::Corrected }
+    }
+
+    /// As posted in 2018.
+    #[must_use]
+    pub const fn posted() -> Self {
+        Self { factor: 15_000, arithmetic: BoostArithmetic::Posted }
+    }
+
+    /// No boost.
+    #[must_use]
+    pub const fn off() -> Self {
+        Self { factor: 0, ..Self::new() }
+    }
+
+    /// The most, in frames, that a zone of `managed` frames with this high watermark (without boost) may be boosted by, where
+    /// `boost` is what it is boosted by now; 0 if it is not to be boosted.
+    #[must_use]
+    pub const fn cap(&self, high: u64, boost: u64, managed: u64) -> u64 {
+        let posted = matches!(self.arithmetic, BoostArithmetic::Posted);
+        if self.factor == 0 || (!posted && 4 * PAGEBLOCK_FRAMES > managed) {
+            return 0;
+        }
+        let base = if posted { high.saturating_add(boost) } else { high };
+        let scaled = base as u128 * self.factor as u128 / 10_000;
+        let cap = if scaled > u64::MAX as u128 { u64::MAX } else { scaled as u64 };
+        if cap == 0 && !posted {
+            // A zone without watermarks yet.
+            return 0;
+        }
+        if cap < PAGEBLOCK_FRAMES { PAGEBLOCK_FRAMES } else { cap }
+    }
+}
+
+impl Default for BoostRule {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Zone<'_> {
+    /// What all watermarks are raised by for the moment, in frames (`watermark_boost`).
+    #[must_use]
+    #[inline(always)]
+    pub fn boost(&self) -> u64 {
+        self.marks.boost.load(Ordering::Relaxed)
+    }
+
+    /// Sets the boost, for a zone that nobody else uses yet: replayed states, tests.
+    pub fn set_boost(&self, frames: u64) {
+        self.marks.boost.store(frames, Ordering::Relaxed);
+    }
+
+    /// Takes `frames` off the boost, what of them there is: kswapd at its end, with the boost that it saw when it began.
+    pub fn lower_boost<P: Platform>(&self, frames: u64) {
+        let _core = self.lock::<P>();
+        self.set_boost(self.boost().saturating_sub(frames));
+    }
+
+    /// The zone has been boosted, and nobody has told kswapd yet (`ZONE_BOOSTED_WATERMARK`).
+    #[must_use]
+    #[inline(always)]
+    pub fn is_boosted(&self) -> bool {
+        self.marks.boosted.load(Ordering::Relaxed)
+    }
+
+    /// True for one caller after a boost: who gets it tells kswapd, with no lock held.
+    #[must_use]
+    pub fn take_boosted(&self) -> bool {
+        // Relaxed: the flag says that a wake is owed, and nothing about other memory.
+        self.marks.boosted.swap(false, Ordering::Relaxed)
+    }
+
+    /// The boost of a request that is about to stall: seven pageblocks at once, up to the cap.
+    pub fn boost_fast<P: Platform>(&self) {
+        let frames = FAST_BLOCKS * PAGEBLOCK_FRAMES;
+        match self.boost_rule().arithmetic {
+            // A boost or a decay on another CPU at this moment can be lost, as in the posting.
+            BoostArithmetic::Posted => _ = self.raise_boost(frames),
+            BoostArithmetic::Corrected => {
+                let mut core = self.lock::<P>();
+                self.boost_by(&mut core, frames);
+            }
+        }
+    }
+
+    /// Types were mixed, or would have been: the zone is boosted by a pageblock.
+    #[cold]
+    pub(crate) fn boost_for_mixing(&self, core: &mut ZoneCore<'_>) {
+        self.boost_by(core, PAGEBLOCK_FRAMES);
+    }
+
+    fn boost_by(&self, core: &mut ZoneCore<'_>, frames: u64) {
+        if self.raise_boost(frames) {
+            core.events.boosts = core.events.boosts.wrapping_add(1);
+            self.marks.boosted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Raises the boost up to the cap. True if the zone takes part, also at its cap.
+    fn raise_boost(&self, frames: u64) -> bool {
+        let boost = self.boost();
+        let cap = self.boost_rule().cap(self.watermarks().high, boost, self.managed());
+        if cap > 0 {
+            self.set_boost(boost.saturating_add(frames).min(cap));
+        }
+        cap > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_adds_a_pageblock_up_to_the_cap() {
+        let raised = |rule: BoostRule, events: u32, by: u64| {
+            (0..events).fold(0u64, |boost, _| (boost + by).min(rule.cap(2601, boost, 765_000)))
+        };
+        assert_eq!(raised(BoostRule::new(), 1, 512), 512);
+        assert_eq!(raised(BoostRule::new(), 7, 512), 3584);
+        assert_eq!(raised(BoostRule::new(), 8, 512), 3901);
+        assert_eq!(raised(BoostRule::new(), 800, 512), 3901);
+        assert_eq!(raised(BoostRule::posted(), 800, 512), 800 * 512, "the posted cap never holds");
+    }
+
+    #[test]
+    fn a_stall_boosts_by_seven_pageblocks() {
+        assert_eq!(FAST_BLOCKS * PAGEBLOCK_FRAMES, 3584);
+    }
+
+    #[test]
+    fn zones_without_watermarks_or_of_three_pageblocks_are_left_alone() {
+        assert_eq!(BoostRule::new().cap(0, 0, 765_000), 0);
+        assert_eq!(BoostRule::new().cap(100, 0, 4 * 512 - 1), 0);
+        assert_eq!(BoostRule::new().cap(100, 0, 4 * 512), 512);
+        assert_eq!(BoostRule::posted().cap(0, 0, 1), 512, "as posted they take part");
+    }
+
+    #[test]
+    fn extreme_factors_do_not_overflow() {
+        let rule = BoostRule { factor: u64::MAX, ..BoostRule::new() };
+        assert_eq!(rule.cap(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,46 @@
+//! Configurations by Linux version: what the seeds' authors measured on.
+
+use pageblock_buddy::{BoostRule, Policy, WatermarkRule};
+use pageblock_pcp::PcpConfig;
+
+use crate::config::{Config, ZoneSpreading};
+
+/// The stall order that the patch of 2018 sets: one above the costly order.
+const STALL_ORDER: u8 = pageblock_frame::COSTLY_ORDER.as_u8() + 1;
+
+impl Config {
+    /// As Linux 6.1.
+    #[must_use]
+    pub const fn linux_6_1() -> Self {
+        Self { policy: Policy::linux_6_1(), pcp: Some(PcpConfig::linux_6_1()), ..Self::new() }
+    }
+
+    /// As Linux 4.20-rc1 with the first 0 to 4 patches of the series of 2018 against fragmentation (seed 002), as posted: zone spreading;
+    /// accessors for watermarks, which change nothing; watermark boost; stalls.
+    ///
+    /// ```
+    /// use pageblock::{Config, ConfigError};
+    /// assert_ne!(Config::linux_4_20(4), Config::linux_4_20(3));
+    /// assert_eq!(Config::linux_4_20(5).check(), Err(ConfigError::Patches { given: 5 }));
+    /// ```
+    #[must_use]
+    pub const fn linux_4_20(patches: u8) -> Self {
+        let mut config = Self { pcp: Some(PcpConfig::order_zero()), patches, ..Self::linux_6_1() };
+        config.spreading = if patches >= 1 { ZoneSpreading::On } else { ZoneSpreading::Off };
+        config.boost = if patches >= 3 { BoostRule::posted() } else { BoostRule::off() };
+        config.stall_order = if patches >= 4 { STALL_ORDER } else { 0 };
+        config
+    }
+
+    /// As Linux 3.13: no high-order atomic reserve, no zone spreading, no boost, fixed distances between watermarks.
+    #[must_use]
+    pub const fn linux_3_13() -> Self {
+        let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };
+        config.pcp = Some(PcpConfig::order_zero());
+        config.boost = BoostRule::off();
+        config.reserves.rule = WatermarkRule::Fixed;
+        // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.
+        config.reserves.lowmem_reserve_ratio = [256, 256, 32, 32];
+        config
+    }
+}

@@ -1,0 +1,46 @@
+//! What shortage and fragmentation do to a zone, as seen from outside: boosts that kswapd is to be told of, counts.
+
+use pageblock_buddy::{BoostArithmetic, Zone, ZoneEvents};
+use pageblock_frame::trace::Event;
+use pageblock_frame::{AllocFlags, Order, Platform};
+
+use crate::PageAllocator;
+
+/// Wakes the reclaim thread if the zone has been boosted since somebody last did, and the request may wake it: the node may be
+/// balanced, so that nobody else would. Called with no lock held and outside the per-CPU list.
+#[inline(always)]
+pub(crate) fn tell_boosted<P: Platform>(zone: &Zone<'_>, flags: AllocFlags) {
+    if zone.is_boosted() {
+        wake_for_boost::<P>(zone, flags);
+    }
+}
+
+#[cold]
+fn wake_for_boost<P: Platform>(zone: &Zone<'_>, flags: AllocFlags) {
+    // As posted, whoever mixed woke it, permitted or not.
+    let may_wake = flags.contains(AllocFlags::KSWAPD) || zone.boost_rule().arithmetic == BoostArithmetic::Posted;
+    if may_wake && zone.take_boosted() {
+        P::trace(&Event::WakeKswapd { node: zone.node(), zone: zone.kind(), order: Order::ZERO });
+        P::wake_kswapd(zone.node());
+    }
+}
+
+impl<P: Platform> PageAllocator<P> {
+    /// Mixings of migrate types and boosts of all zones since boot. Takes each zone lock for a moment.
+    ///
+    /// ```
+    /// # use pageblock::{Config, Gfp, PageAllocator, Region};
+    /// # use pageblock_testkit::host::Quiet;
+    /// # let frames = PageAllocator::<Quiet>::new();
+    /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+    /// # frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+    /// // All pageblocks are movable at boot: the first other request claims one, as a whole.
+    /// let frame = frames.alloc(Gfp::KERNEL).unwrap();
+    /// let events = frames.events();
+    /// assert_eq!((events.claims, events.fragmenting()), (1, 0));
+    /// ```
+    #[must_use]
+    pub fn events(&self) -> ZoneEvents {
+        self.zones().iter().fold(ZoneEvents::default(), |sum, zone| sum.plus(&zone.events::<P>()))
+    }
+}

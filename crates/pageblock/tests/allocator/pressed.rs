@@ -1,0 +1,85 @@
+//! A machine whose background reclaim is a script: tests see every wake and every wait, and say what the reclaim does.
+
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+
+use pageblock::{NodeId, Platform};
+use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
+
+thread_local! {
+    static WAKES: Cell<usize> = const { Cell::new(0) };
+    static WAITS: RefCell<Vec<(NodeId, u64)>> = const { RefCell::new(Vec::new()) };
+    static CLOCK: Cell<u64> = const { Cell::new(1_000_000_000) };
+    /// What happens while a request waits; returns how long it took, in nanoseconds.
+    static MEANWHILE: RefCell<Option<Box<dyn FnMut() -> u64>>> = const { RefCell::new(None) };
+    static RECLAIMING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The platform: one CPU a thread.
+#[derive(Debug)]
+pub(crate) struct Pressed;
+
+// SAFETY: each thread is a machine of its own with one CPU and no interrupts; no memory is behind the frames.
+unsafe impl Platform for Pressed {
+    const MAX_CPUS: usize = 1;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+
+    fn now() -> u64 {
+        CLOCK.get()
+    }
+
+    fn wake_kswapd(_: NodeId) {
+        WAKES.set(WAKES.get() + 1);
+    }
+
+    fn wait_until(node: NodeId, deadline: u64) {
+        WAITS.with_borrow_mut(|waits| waits.push((node, deadline.saturating_sub(CLOCK.get()))));
+        let mut script = MEANWHILE.take();
+        let took = script.as_mut().map_or(deadline.saturating_sub(CLOCK.get()), |script| script());
+        MEANWHILE.set(script);
+        CLOCK.set(CLOCK.get() + took);
+    }
+
+    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+        Some(&Nothing)
+    }
+
+    fn enter_reclaim() -> bool {
+        !RECLAIMING.replace(true)
+    }
+
+    fn leave_reclaim() {
+        RECLAIMING.set(false);
+    }
+
+    fn trace(event: &pageblock_frame::trace::Event) {
+        pageblock_testkit::host::Host::<63>::trace(event);
+    }
+}
+
+/// Gives nothing up.
+struct Nothing;
+
+impl Reclaim for Nothing {
+    fn shrink(&self, _: &Shrink) -> Shrunk {
+        Shrunk::default()
+    }
+}
+
+/// kswapd's wakes since the last call.
+pub(crate) fn wakes() -> usize {
+    WAKES.take()
+}
+
+/// Nodes on which requests waited since the last call, and for how long they were ready to.
+pub(crate) fn waits() -> Vec<(NodeId, u64)> {
+    WAITS.take()
+}
+
+/// From now on this happens during a wait; the closure says how long it took. Without it, waits last until their deadline.
+pub(crate) fn meanwhile(script: impl FnMut() -> u64 + 'static) {
+    MEANWHILE.set(Some(Box::new(script)));
+}
