@@ -6,15 +6,17 @@
 //! * [`state`]: what `/proc` and `kpageflags` said of the machine before and after;
 //! * `replay`: a trace through zones like those of the recorded machine, beside what Linux did;
 //! * `report`: its result as tables, JSON, and a page with plots;
+//! * `machine`: the simulated machine that experiments run on: who owns its pages, and what is done with them;
 //! * `workload`: the experiments of the seed documents;
 //! * [`commands`]: the command line.
 //!
 //! Input is strict: a fault is an [`InputError`] with file, line and what was expected.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod commands;
 mod error;
+mod machine;
 pub mod memmap;
 mod replay;
 mod report;

@@ -1,0 +1,237 @@
+//! The memory of one machine: allocator, descriptors, lists, and the two tables that say who has what.
+
+use core::fmt;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use pageblock::{AllocError, Config, InitError, PageAllocator, Region};
+use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, Pfn};
+use pageblock_lru::Lru;
+
+use super::holder::{Counts, Holder, Name};
+use super::sim::{Entered, Hooks, Sim};
+use super::storage::Storage;
+
+/// What an LRU list set covers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LruScope {
+    /// A node (Linux since 4.8).
+    Node,
+    /// A zone (Linux before).
+    Zone,
+}
+
+/// A machine's memory, as it is to be built.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryConfig {
+    /// The memory map.
+    pub(crate) regions: Vec<Region>,
+    /// The allocator.
+    pub(crate) allocator: Config,
+    /// What an LRU list set covers.
+    pub(crate) lru: LruScope,
+    /// Node of each CPU; those that are missing are on node 0.
+    pub(crate) cpu_nodes: Vec<NodeId>,
+    /// Frames that anonymous pages can be swapped out to.
+    pub(crate) swap: u64,
+    /// Whether the allocator may ask for pages to be moved, and to be given up.
+    pub(crate) moves: bool,
+    pub(crate) gives_up: bool,
+}
+
+impl MemoryConfig {
+    /// One node, one CPU, no swap.
+    pub(crate) fn new(regions: Vec<Region>, allocator: Config) -> Self {
+        let (lru, cpu_nodes) = (LruScope::Node, Vec::new());
+        Self { regions, allocator: allocator.cpus(1), lru, cpu_nodes, swap: 0, moves: true, gives_up: true }
+    }
+}
+
+/// The memory of one machine.
+///
+/// | field | legal values | who may change it |
+/// |---|---|---|
+/// | `holders` | one a frame; not `Nobody` exactly for the first frames of allocated blocks | whoever allocates, frees, moves |
+/// | `places` | the inverse of `holders`, for named pages | the same |
+/// | `swapped` | names of anonymous pages that are on swap and not in memory; at most `swap` of them | eviction, and whoever needs the page or ends it |
+/// | `counts` | the sums over `holders` | the same |
+pub(crate) struct Memory {
+    storage: Storage,
+    holders: Box<[Cell<Holder>]>,
+    pub(super) places: RefCell<BTreeMap<Name, Pfn>>,
+    pub(super) swapped: RefCell<BTreeSet<Name>>,
+    pub(super) swap: u64,
+    counts: Cell<Counts>,
+    hooks: RefCell<Option<Rc<dyn Hooks>>>,
+    moves: bool,
+    gives_up: bool,
+    /// Frames moved so far.
+    pub(super) moved: Cell<u64>,
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    /// Builds it; nobody has a frame yet.
+    pub(crate) fn new(config: &MemoryConfig) -> Result<Rc<Self>, InitError> {
+        Sim::set_nodes(&config.cpu_nodes);
+        let storage = Storage::build(&config.regions, &config.allocator, config.lru)?;
+        let frames = storage.allocator().zones().iter().map(|zone| zone.span().end.as_u64()).max().unwrap_or(0);
+        Ok(Rc::new(Self {
+            storage,
+            holders: (0..frames).map(|_| Cell::default()).collect(),
+            places: RefCell::default(),
+            swapped: RefCell::default(),
+            swap: config.swap,
+            counts: Cell::default(),
+            hooks: RefCell::default(),
+            moves: config.moves,
+            gives_up: config.gives_up,
+            moved: Cell::default(),
+        }))
+    }
+
+    /// Makes this the thread's machine, at time 0 on CPU 0, until what is returned is dropped. All that allocates or frees needs it.
+    pub(crate) fn enter(self: &Rc<Self>) -> Entered {
+        Entered::new(Rc::clone(self))
+    }
+
+    /// What happens when the allocator wakes, waits, or tells an event. To be set before [`enter`](Self::enter).
+    pub(crate) fn set_hooks(&self, hooks: Option<Rc<dyn Hooks>>) {
+        Sim::set_traced(hooks.is_some());
+        *self.hooks.borrow_mut() = hooks;
+    }
+
+    pub(super) fn hooks(&self) -> Option<Rc<dyn Hooks>> {
+        self.hooks.borrow().clone()
+    }
+
+    pub(super) fn wants_events(&self) -> bool {
+        self.hooks.borrow().is_some()
+    }
+
+    pub(super) fn moves_pages(&self) -> bool {
+        self.moves
+    }
+
+    pub(super) fn gives_pages_up(&self) -> bool {
+        self.gives_up
+    }
+
+    /// The allocator. What is freed there directly is missing in the tables here.
+    pub(crate) fn allocator(&self) -> &PageAllocator<Sim> {
+        self.storage.allocator()
+    }
+
+    /// All LRU list sets, by node and zone.
+    pub(crate) fn lrus(&self) -> &[Lru<'static>] {
+        self.storage.lrus()
+    }
+
+    /// The list set that covers a frame, and its descriptor.
+    pub(super) fn page(&self, pfn: Pfn) -> Option<(&Lru<'static>, &'static Descriptor)> {
+        self.lrus().iter().find_map(|lru| Some((lru, lru.page(pfn)?)))
+    }
+
+    /// Frames by kind of holder.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    /// Frames that were moved so far.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.get()
+    }
+
+    /// Who has the block that begins here.
+    pub(crate) fn holder(&self, pfn: Pfn) -> Holder {
+        self.holders.get(pfn.as_u64() as usize).map_or(Holder::Nobody, Cell::get)
+    }
+
+    /// Every block that somebody has, upwards.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Pfn, Holder)> {
+        let all = self.holders.iter().zip(0..).map(|(holder, pfn)| (Pfn::new(pfn), holder.get()));
+        all.filter(|(_, holder)| *holder != Holder::Nobody)
+    }
+
+    /// Writes a holder down, and keeps the counts and the names in step. Returns who was there before.
+    pub(super) fn set_holder(&self, pfn: Pfn, holder: Holder) -> Holder {
+        let Some(slot) = self.holders.get(pfn.as_u64() as usize) else { return Holder::Nobody };
+        let before = slot.replace(holder);
+        let mut counts = self.counts.get();
+        counts.change(before, false);
+        counts.change(holder, true);
+        self.counts.set(counts);
+        before
+    }
+
+    /// Allocates a block for a holder. A name that is taken already, or swapped out, loses what it had: ask
+    /// [`find`](Self::find) first.
+    ///
+    /// # Errors
+    /// [`AllocError`]; nothing has changed but what reclaim and compaction did.
+    pub(crate) fn take(&self, holder: Holder, gfp: Gfp) -> Result<Pfn, AllocError> {
+        let (pfn, order) = self.allocator().alloc_order(holder.order(), gfp)?.into_raw();
+        debug_assert_eq!(order, holder.order(), "one answer for one question");
+        let taken = self.set_holder(pfn, holder);
+        assert_eq!(taken, Holder::Nobody, "{pfn} was handed out twice");
+        if let Some(name) = holder.name() {
+            if let Some(old) = self.find(name) {
+                self.free(old);
+            }
+            self.swapped.borrow_mut().remove(&name);
+            self.places.borrow_mut().insert(name, pfn);
+        }
+        if let Some((lru, page)) = self.page(pfn) {
+            page.store_refs(1);
+            let kind = match holder {
+                Holder::File { .. } => DescFlags::FILE,
+                Holder::Anon { .. } if holder.is_huge() => DescFlags::HUGE | DescFlags::DIRTY,
+                Holder::Anon { .. } => DescFlags::DIRTY,
+                _ => DescFlags::empty(),
+            };
+            page.store_flags(kind);
+            if holder.name().is_some() {
+                lru.add(pfn);
+            }
+        }
+        Ok(pfn)
+    }
+
+    /// Ends a block: its holder has no more use for it. If somebody has isolated it or writes it back, it is freed when that is over.
+    /// False if nobody held it.
+    pub(crate) fn free(&self, pfn: Pfn) -> bool {
+        let holder = self.forget(pfn);
+        if holder == Holder::Nobody {
+            return false;
+        }
+        self.drop_reference(pfn, holder.order());
+        true
+    }
+
+    /// Takes the holder and the name off a block, whose reference remains to be dropped.
+    pub(super) fn forget(&self, pfn: Pfn) -> Holder {
+        let holder = self.set_holder(pfn, Holder::Nobody);
+        if let Some(name) = holder.name() {
+            self.places.borrow_mut().remove(&name);
+        }
+        holder
+    }
+
+    /// Gives a reference back, and the block to the allocator if that was the last.
+    pub(super) fn drop_reference(&self, pfn: Pfn, order: Order) {
+        if self.page(pfn).is_some_and(|(lru, _)| lru.release(pfn)) {
+            self.storage.give_back(pfn, order);
+        }
+    }
+
+    /// Frees a block of which the last reference is gone.
+    pub(super) fn give_back(&self, pfn: Pfn, order: Order) {
+        self.storage.give_back(pfn, order);
+    }
+}

@@ -1,0 +1,128 @@
+//! What processes and the page cache do with their pages.
+
+use core::ops::RangeInclusive;
+
+use pageblock::AllocError;
+use pageblock_frame::{DescFlags, Gfp, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn};
+
+use super::holder::{Holder, Name};
+use super::memory::Memory;
+
+impl Memory {
+    /// Where a page is, if it is in memory.
+    pub(crate) fn find(&self, name: Name) -> Option<Pfn> {
+        self.places.borrow().get(&name).copied()
+    }
+
+    /// True for an anonymous page that must be read from swap.
+    pub(crate) fn is_swapped(&self, name: Name) -> bool {
+        self.swapped.borrow().contains(&name)
+    }
+
+    /// Anonymous pages on swap.
+    pub(crate) fn swapped(&self) -> u64 {
+        self.swapped.borrow().len() as u64
+    }
+
+    /// The pages of a process or a file that are in memory, by name ([`Name::of_process`], [`Name::of_file`]).
+    pub(crate) fn pages_of(&self, names: RangeInclusive<Name>) -> Vec<(Name, Pfn)> {
+        self.places.borrow().range(names).map(|(name, pfn)| (*name, *pfn)).collect()
+    }
+
+    /// Allocates a named page of one frame: a page fault, or a page read into the page cache.
+    pub(crate) fn take_page(&self, name: Name, gfp: Gfp) -> Result<Pfn, AllocError> {
+        self.take(Holder::named(name, Order::ZERO), gfp)
+    }
+
+    /// Allocates a huge anonymous page, known by its first name.
+    pub(crate) fn take_huge(&self, process: u32, page: u32, gfp: Gfp) -> Result<Pfn, AllocError> {
+        self.take(Holder::Anon { process, page, order: PAGEBLOCK_ORDER }, gfp)
+    }
+
+    /// Ends the pages with these names, in memory and on swap: a process ends, a file is truncated. Returns the frames.
+    pub(crate) fn end(&self, names: RangeInclusive<Name>) -> u64 {
+        let pages = self.pages_of(names.clone());
+        self.swapped.borrow_mut().retain(|name| !names.contains(name));
+        let frames = pages.iter().map(|(_, pfn)| self.holder(*pfn).order().frames()).sum();
+        pages.into_iter().for_each(|(_, pfn)| {
+            self.free(pfn);
+        });
+        frames
+    }
+
+    /// Splits a huge page into pages of one frame, on the list and in the names. True if it was one and nobody else is using it.
+    pub(crate) fn split_huge(&self, pfn: Pfn) -> bool {
+        let Holder::Anon { process, page: first, order: PAGEBLOCK_ORDER } = self.holder(pfn) else { return false };
+        let Some((lru, page)) = self.page(pfn) else { return false };
+        if page.refs() != 1 || !self.allocator_splits(pfn) {
+            return false;
+        }
+        lru.hold().split(pfn);
+        for part in 0..PAGEBLOCK_FRAMES {
+            let (frame, number) = (pfn.add(part), first.wrapping_add(part as u32));
+            if let Some(descriptor) = lru.page(frame) {
+                descriptor.store_refs(1);
+            }
+            self.set_holder(frame, Holder::Anon { process, page: number, order: Order::ZERO });
+            self.places.borrow_mut().insert(Name::Anon { process, page: number }, frame);
+        }
+        true
+    }
+
+    /// Tells the allocator that the frames of a huge page are single ones now.
+    fn allocator_splits(&self, pfn: Pfn) -> bool {
+        let zone = self.allocator().zone_of(pfn);
+        zone.is_some_and(|zone| zone.split::<super::Sim>(pfn, PAGEBLOCK_ORDER, Order::ZERO).is_ok())
+    }
+
+    /// A page was used: the first time it counts as referenced, the second time it becomes active (`folio_mark_accessed()`).
+    pub(crate) fn touch(&self, pfn: Pfn) {
+        let Some((lru, page)) = self.page(pfn) else { return };
+        if !page.set_flags(DescFlags::REFERENCED).contains(DescFlags::REFERENCED) {
+            return;
+        }
+        if !page.flags().contains(DescFlags::ACTIVE) && lru.isolate(pfn).is_ok() {
+            page.change_flags(DescFlags::ACTIVE, DescFlags::REFERENCED);
+            let order = self.holder(pfn).order();
+            if lru.put_back(pfn) {
+                self.give_back(pfn, order);
+            }
+        }
+    }
+
+    /// A page was written to: it must be written back before it can go.
+    pub(crate) fn make_dirty(&self, pfn: Pfn) {
+        if let Some((_, page)) = self.page(pfn) {
+            page.set_flags(DescFlags::DIRTY);
+        }
+    }
+
+    /// The page's flags, as its descriptor has them.
+    pub(crate) fn flags(&self, pfn: Pfn) -> DescFlags {
+        self.page(pfn).map_or(DescFlags::empty(), |(_, page)| page.flags())
+    }
+
+    /// Begins to write a page back: it is clean from here on unless it is written to again, and keeps its frame until
+    /// [`end_writeback`](Self::end_writeback). False if it is not dirty, or being written already.
+    pub(crate) fn begin_writeback(&self, pfn: Pfn) -> bool {
+        let Some((_, page)) = self.page(pfn) else { return false };
+        let flags = page.flags();
+        if !flags.contains(DescFlags::DIRTY) || flags.contains(DescFlags::WRITEBACK) || page.refs() == 0 {
+            return false;
+        }
+        page.get();
+        page.change_flags(DescFlags::WRITEBACK, DescFlags::DIRTY);
+        true
+    }
+
+    /// The disk is done with a page. Returns false if it was not being written.
+    pub(crate) fn end_writeback(&self, pfn: Pfn) -> bool {
+        let Some((_, page)) = self.page(pfn) else { return false };
+        if !page.clear_flags(DescFlags::WRITEBACK).contains(DescFlags::WRITEBACK) {
+            return false;
+        }
+        let order = if page.flags().contains(DescFlags::HUGE) { PAGEBLOCK_ORDER } else { Order::ZERO };
+        self.drop_reference(pfn, order);
+        true
+    }
+}
