@@ -46,9 +46,13 @@ impl<P: Platform> PcpLists<'_, P> {
         let frames = order.frames() as u32;
         let sizes = self.sizes();
         if !view.push(list.stack(), index) {
-            // Linux's lists are linked; ours have so much room.
-            self.give_back(zone, view, list, sizes.batch >> order.as_u8().min(3));
-            view.push(list.stack(), index);
+            // Linux's lists are linked; ours have so much room. However small the batch, one block goes.
+            self.give_back(zone, view, list, (sizes.batch >> order.as_u8().min(3)).max(1));
+            if !view.push(list.stack(), index) {
+                // There is no room for even one.
+                zone.free_bulk::<P>(order, &[index]);
+                return;
+            }
         }
         let tune = view.value();
         tune.count += frames;

@@ -3,7 +3,7 @@
 use pageblock_frame::{MigrateType, Order};
 use pageblock_pcp::{PcpConfig, Reclaim, Sizing, Tuning, batch, high};
 
-use crate::machine::{Machine, order, sized};
+use crate::machine::{FRAMES, Machine, order, sized};
 
 use MigrateType::{Movable, Unmovable};
 
@@ -150,6 +150,27 @@ fn while_reclaim_is_active_lists_hold_four_batches() {
         });
         assert!(most.max() >= Some(900), "{:?}", config.tuning);
         machine.conserved(0);
+    }
+}
+
+/// A list that is full gives a block back however small the batch is, and one without room keeps none: nothing is lost.
+#[test]
+fn full_lists_lose_nothing() {
+    for (name, config) in PcpConfig::PRESETS {
+        for (batch, room) in [(1, 4096), (7, 64), (63, 4)] {
+            let sizing = Sizing::Fixed { batch, high: 4000 };
+            let machine = Machine::new(PcpConfig { sizing, room, ..config });
+            for log2 in [0, 1, 2, 3, 9] {
+                let count = if log2 == 9 { 40 } else { 5000 };
+                machine.overflows(machine.zone_blocks(order(log2), Movable, count), order(log2));
+            }
+            assert_eq!(
+                machine.zone.free_frames() + machine.lists.frames(),
+                FRAMES,
+                "{name}, batch {batch}, room {room}"
+            );
+            machine.conserved(0);
+        }
     }
 }
 
