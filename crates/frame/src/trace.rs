@@ -1,8 +1,10 @@
 //! Structured events: what Linux's tracepoints say, as values.
 
 mod compaction;
+mod reclaim;
 
 pub use compaction::{CompactEvent, CompactResult, DeferState, In313, RunCounts, ScanPositions};
+pub use reclaim::ReclaimEvent;
 
 use crate::{Gfp, MigrateType, NodeId, Order, Pfn, Platform, ZoneKind};
 
@@ -82,6 +84,8 @@ pub enum Event {
     },
     /// Compaction did something (`mm_compaction_*`).
     Compaction(CompactEvent),
+    /// Reclaim did something (`mm_vmscan_*`).
+    Reclaim(ReclaimEvent),
 }
 
 /// Where events go. Every [`Platform`] is such a place; the default does nothing and costs nothing.

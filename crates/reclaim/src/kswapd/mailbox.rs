@@ -1,0 +1,124 @@
+//! What the thread is asked for, and whether it sleeps: one word, so that no wake-up is lost.
+
+use pageblock_frame::sync::{AtomicU32, Ordering};
+use pageblock_frame::{Order, ZoneKind, const_unless_model};
+
+use crate::config::ListsBy;
+
+/// The thread sleeps, or is about to and has seen that there is nothing to do.
+const ASLEEP: u32 = 1 << 16;
+/// 1 + the largest order asked for; 0: nobody asks.
+const ORDER: u32 = 0xff;
+const LIMIT_SHIFT: u32 = 8;
+/// The zone limit while nobody asks: the highest there is.
+const TOP: u32 = ZoneKind::COUNT as u32 - 1;
+
+/// A request: a block of the order, in zones up to the limit.
+pub(crate) type Wanted = (Order, ZoneKind);
+
+/// | bits | legal values | who may change them |
+/// |---|---|---|
+/// | 0 to 7 | 0, or 1 + the largest order asked for | anyone raises it, the thread takes it |
+/// | 8 to 15 | a zone's index | as above |
+/// | 16 | asleep | the thread sets it, only while nobody asks; whoever asks, and the thread, clear it |
+///
+/// Waking is the duty of whoever clears `ASLEEP`. Whoever asks without finding it set knows that the thread has yet to look here
+/// before it sleeps.
+#[derive(Debug)]
+pub(crate) struct Mailbox(AtomicU32);
+
+impl Mailbox {
+    const_unless_model! {
+        pub(crate) const fn new() -> Self {
+            Self(AtomicU32::new(ASLEEP))
+        }
+    }
+
+    /// Asks; true if the thread must be woken.
+    pub(crate) fn post(&self, wanted: Wanted, lists: ListsBy) -> bool {
+        // Release: what made the caller ask is seen by the thread that takes the request. Acquire is not needed: the caller does
+        // not act on what the thread did.
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let merged = merge(word, wanted, lists);
+            match self.0.compare_exchange_weak(word, merged, Ordering::Release, Ordering::Relaxed) {
+                Ok(before) => return before & ASLEEP != 0,
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    /// Takes what was asked for, all at once; the thread is awake then.
+    pub(crate) fn take(&self) -> Option<Wanted> {
+        // Acquire: pairs with the release in `post`.
+        let word = self.0.swap(0, Ordering::Acquire);
+        let order = (word & ORDER).checked_sub(1)?;
+        Some((Order::saturating(order.min(ORDER) as u8), kind((word >> LIMIT_SHIFT) & ORDER)))
+    }
+
+    /// Notes that the thread goes to sleep, unless something was asked for meanwhile.
+    pub(crate) fn sleep(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        // Relaxed: the thread publishes nothing by falling asleep.
+        word & ORDER == 0 && self.0.compare_exchange(word, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ASLEEP != 0
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & ORDER != 0
+    }
+}
+
+/// Joins a request to those before it. Since 4.8 the largest order and the highest zone win. Before, a larger order brought its zone
+/// along, and the lowest won (`wakeup_kswapd()`).
+fn merge(word: u32, (order, limit): Wanted, lists: ListsBy) -> u32 {
+    let (asked, new) = (word & ORDER, u32::from(order.as_u8()) + 1);
+    let (zone, limit) = ((word >> LIMIT_SHIFT) & ORDER, limit.index() as u32);
+    let zone = match (lists, asked) {
+        (ListsBy::Node, 0) => limit,
+        (ListsBy::Node, _) => zone.max(limit),
+        // Single frames left the zone limit where it was: at the top, unless somebody had asked for more.
+        (ListsBy::Zone, 0) if order == Order::ZERO => TOP,
+        (ListsBy::Zone, 0) => limit,
+        (ListsBy::Zone, _) if new > asked => zone.min(limit),
+        (ListsBy::Zone, _) => zone,
+    };
+    asked.max(new) | zone << LIMIT_SHIFT
+}
+
+fn kind(index: u32) -> ZoneKind {
+    ZoneKind::ALL.get(index as usize).copied().unwrap_or(ZoneKind::Movable)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const NINE: Order = Order::saturating(9);
+
+    #[test]
+    fn only_the_first_request_wakes() {
+        let mailbox = Mailbox::new();
+        assert!(mailbox.is_asleep());
+        assert!(mailbox.post((Order::ZERO, ZoneKind::Dma32), ListsBy::Node));
+        assert!(!mailbox.post((NINE, ZoneKind::Dma), ListsBy::Node));
+        assert!(!mailbox.sleep());
+        assert_eq!(mailbox.take(), Some((NINE, ZoneKind::Dma32)));
+        assert_eq!(mailbox.take(), None);
+        assert!(mailbox.sleep() && mailbox.is_asleep());
+    }
+
+    #[test]
+    fn before_4_8_the_lowest_zone_of_larger_orders_won() {
+        let mailbox = Mailbox::new();
+        mailbox.post((Order::ZERO, ZoneKind::Dma), ListsBy::Zone);
+        assert_eq!(mailbox.take(), Some((Order::ZERO, ZoneKind::Movable)));
+        mailbox.post((Order::ZERO, ZoneKind::Normal), ListsBy::Zone);
+        mailbox.post((NINE, ZoneKind::Dma32), ListsBy::Zone);
+        mailbox.post((Order::ZERO, ZoneKind::Dma), ListsBy::Zone);
+        assert_eq!(mailbox.take(), Some((NINE, ZoneKind::Dma32)));
+    }
+}

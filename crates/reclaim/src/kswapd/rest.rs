@@ -1,0 +1,95 @@
+//! How the thread comes to rest: a nap first, for a node that was short is soon short again.
+
+use pageblock_frame::reclaim::Reclaim;
+use pageblock_frame::sync::Ordering;
+use pageblock_frame::trace::{Event, ReclaimEvent};
+use pageblock_frame::{Order, Platform};
+
+use super::run::{Phase, Run};
+use super::{Kswapd, NAP, Next, VAIN_RUNS};
+use crate::counters::count;
+use crate::zone::ZoneView;
+
+impl Kswapd {
+    /// Nothing is left to do, or to hope for.
+    fn may_rest<Z: ZoneView>(&self, run: &Run, zones: &[Z], owner: &dyn Reclaim) -> bool {
+        self.is_hopeless()
+            || self.failures.load(Ordering::Relaxed) >= VAIN_RUNS
+            || self.is_balanced(zones, owner, run.order, run.limit)
+    }
+
+    /// Another run: for what was asked for meanwhile, or else for single frames until the node is balanced.
+    fn again<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z]) -> Next {
+        let wanted = self.mailbox.take().unwrap_or((Order::ZERO, run.limit));
+        self.begin::<P, Z>(run, zones, wanted)
+    }
+
+    /// After a run: whoever waits is woken, and the thread rests if it may (`prepare_kswapd_sleep()`).
+    pub(super) fn rest<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim) -> Next {
+        // A task that waited for this thread must not be left behind when it sleeps.
+        P::wake_waiters(self.node);
+        if !self.may_rest(run, zones, owner) {
+            return self.again::<P, Z>(run, zones);
+        }
+        if self.config.compacts {
+            run.phase = Phase::Doze;
+            return Next::Again;
+        }
+        run.phase = Phase::RestCompact;
+        Next::ResetSkipBits
+    }
+
+    /// The block that was wanted is compaction's to make now.
+    pub(super) fn rest_compact(&self, run: &mut Run) -> Next {
+        run.phase = Phase::Doze;
+        if run.asked > Order::ZERO {
+            return Next::WakeKcompactd { order: run.asked, limit: run.limit };
+        }
+        Next::Again
+    }
+
+    /// Falls asleep for a moment. Without a clock there are no moments: then for good.
+    pub(super) fn doze(&self, run: &mut Run, now: u64) -> Next {
+        if now == 0 {
+            run.phase = Phase::Fall;
+            return if self.config.compacts { Next::ResetSkipBits } else { Next::Again };
+        }
+        let until = now.saturating_add(NAP);
+        run.phase = Phase::Nap(until);
+        if self.mailbox.sleep() { Next::Sleep { until: Some(until) } } else { Next::Again }
+    }
+
+    /// Wakes from the nap: early if something was asked for, which then adds to what the last run was for.
+    pub(super) fn nap<P: Platform, Z: ZoneView>(
+        &self,
+        run: &mut Run,
+        zones: &[Z],
+        owner: &dyn Reclaim,
+        (until, now): (u64, u64),
+    ) -> Next {
+        if self.mailbox.is_wanted() {
+            count(&self.counters.low_hit_quickly);
+            self.mailbox.post((run.order, run.limit), self.config.lists);
+            return self.again::<P, Z>(run, zones);
+        }
+        if now < until {
+            return Next::Sleep { until: Some(until) };
+        }
+        if !self.may_rest(run, zones, owner) {
+            count(&self.counters.high_hit_quickly);
+            return self.again::<P, Z>(run, zones);
+        }
+        run.phase = Phase::Fall;
+        if self.config.compacts { Next::ResetSkipBits } else { Next::Again }
+    }
+
+    /// Falls asleep for good, unless something was asked for meanwhile.
+    pub(super) fn fall_asleep<P: Platform>(&self, run: &mut Run) -> Next {
+        run.phase = Phase::Idle;
+        if self.mailbox.is_asleep() || self.mailbox.sleep() {
+            P::trace(&Event::Reclaim(ReclaimEvent::KswapdSleep { node: self.node }));
+            return Next::Sleep { until: None };
+        }
+        Next::Again
+    }
+}

@@ -1,0 +1,47 @@
+//! Getting memory back: who reclaims, when, how hard, and when to stop.
+//!
+//! Two actors share the work. A node's background thread, [`Kswapd`], is woken at the low watermark and works up to the high one.
+//! A task whose request fails even so reclaims for itself ([`Direct`]) and asks [`Retries`] whether to go on. Both see
+//! memory through two seams only: a [`ZoneView`] says what is free and what should be, and a
+//! [`Reclaim`](pageblock_frame::reclaim::Reclaim) gives frames up. What differs between the eras of Linux is a value in
+//! [`Config`].
+//!
+//! * [`Kswapd::wake`], [`Kswapd::wake_if_short`]: ask for memory, from any context. [`Kswapd::step`]: one bounded piece of the
+//!   thread's work, and what to do next ([`Next`]).
+//! * [`Direct::run`]: rounds of falling priority over a zonelist. [`Kswapd::throttle`]: whether to wait for the thread first.
+//! * [`Retries::again`], [`may_retry`]: the rules by which the allocator's slow path goes on or gives up.
+//! * [`BalanceGap`], [`ClassZone`], [`BalancedRule`]: when a zone, and a node, has enough.
+//!
+//! # Invariants
+//! 1. Nothing is locked while the owner works: it may wait, allocate and free. Two steps of one thread never run at the same time.
+//! 2. Every step, and every direct pass, makes a bounded number of rounds, whatever the owner answers. Claims of progress are
+//!    believed for as long as the count of free frames bears them out, and 16 rounds beyond.
+//! 3. A wake-up is never lost: a request that finds the thread asleep wakes it, and one that does not is seen before the thread
+//!    sleeps.
+//! 4. A run takes back of a zone's boost what it saw when it began, no more.
+//!
+//! # Lock order
+//! The seat of a run is locked only to take the run out and to put it back: nothing nests in it.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(any(test, loom))]
+extern crate std;
+
+mod balance;
+mod config;
+mod counters;
+mod direct;
+mod faith;
+mod kswapd;
+mod retry;
+mod zone;
+
+pub use balance::compact_gap;
+pub use config::{BalanceGap, BalancedRule, ClassZone, Config, ListsBy};
+pub use counters::VmStat;
+pub use direct::{Direct, Progress};
+pub use kswapd::{Kswapd, NAP, Next, Wake};
+pub use retry::{Attempt, MAX_RECLAIM_RETRIES, Retries, may_retry};
+pub use zone::{MarkTest, Marks, WithBoost, ZoneView};
