@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use pageblock_buddy::{BoostRule, Distances, Policy, Reserves, WatermarkRule};
+use pageblock_compaction::Config as CompactionConfig;
 use pageblock_frame::region::{PhysRange, ZoneLimits};
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
 use pageblock_pcp::PcpConfig;
@@ -26,6 +27,23 @@ pub enum ZoneSpreading {
     On,
     /// The first zone above its watermark serves, whatever that mixes.
     Off,
+}
+
+/// The order in which a request takes its measures when the first attempt fails.
+///
+/// ```
+/// use pageblock::{Config, SlowPath};
+/// assert_eq!(Config::new().slow_path(SlowPath::Linux3_13).slow_path(SlowPath::Linux6_1), Config::new());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlowPath {
+    /// Compaction asynchronously before everything else, for every high order; then reclaim; then, for orders that are not costly,
+    /// again and again; compaction synchronously at last. A request without [`Gfp::KSWAPD_RECLAIM`](crate::Gfp) gives up as
+    /// soon as compaction is deferred or contended (the huge pages of that time).
+    Linux3_13,
+    /// Compaction first only where reclaim would be of little use; then rounds of reclaim and compaction, the latter with
+    /// rising determination, for as long as either promises something.
+    Linux6_1,
 }
 
 /// How the allocator is to behave. A `const` builder: every method returns the changed configuration; nothing is
@@ -60,6 +78,8 @@ pub struct Config {
     /// Patches of the series of 2018 that a preset asked for.
     pub(crate) patches: u8,
     pub(crate) pcp: Option<PcpConfig>,
+    pub(crate) compaction: Option<CompactionConfig>,
+    pub(crate) slow_path: SlowPath,
     /// `None` if the table that was given is none.
     pub(crate) distances: Option<Distances>,
 }
@@ -84,6 +104,8 @@ impl Config {
             stall_order: 0,
             patches: 0,
             pcp: Some(PcpConfig::new()),
+            compaction: Some(CompactionConfig::new()),
+            slow_path: SlowPath::Linux6_1,
             distances: Some(Distances::new()),
         }
     }
@@ -203,6 +225,21 @@ impl Config {
     #[must_use]
     pub const fn per_cpu_lists(mut self, lists: Option<PcpConfig>) -> Self {
         self.pcp = lists;
+        self
+    }
+
+    /// How zones are compacted; `None` for not at all. Takes effect where the platform has a
+    /// [`migrator`](pageblock_frame::Platform::migrator). Default: [`pageblock_compaction::Config::new`].
+    #[must_use]
+    pub const fn compaction(mut self, compaction: Option<CompactionConfig>) -> Self {
+        self.compaction = compaction;
+        self
+    }
+
+    /// What a request does, and in which order, when its first attempt fails.
+    #[must_use]
+    pub const fn slow_path(mut self, form: SlowPath) -> Self {
+        self.slow_path = form;
         self
     }
 

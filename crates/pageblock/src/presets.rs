@@ -1,9 +1,10 @@
 //! Configurations by Linux version: what the seeds' authors measured on.
 
 use pageblock_buddy::{BoostRule, Policy, WatermarkRule};
+use pageblock_compaction::{Config as CompactionConfig, Patches};
 use pageblock_pcp::PcpConfig;
 
-use crate::config::{Config, ZoneSpreading};
+use crate::config::{Config, SlowPath, ZoneSpreading};
 
 /// The stall order that the patch of 2018 sets: one above the costly order.
 const STALL_ORDER: u8 = pageblock_frame::COSTLY_ORDER.as_u8() + 1;
@@ -12,7 +13,12 @@ impl Config {
     /// As Linux 6.1.
     #[must_use]
     pub const fn linux_6_1() -> Self {
-        Self { policy: Policy::linux_6_1(), pcp: Some(PcpConfig::linux_6_1()), ..Self::new() }
+        Self {
+            policy: Policy::linux_6_1(),
+            pcp: Some(PcpConfig::linux_6_1()),
+            compaction: Some(CompactionConfig::linux_6_1()),
+            ..Self::new()
+        }
     }
 
     /// As Linux 4.20-rc1 with the first 0 to 4 patches of the series of 2018 against fragmentation (seed 002), as posted: zone spreading;
@@ -37,6 +43,8 @@ impl Config {
     pub const fn linux_3_13() -> Self {
         let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };
         config.pcp = Some(PcpConfig::order_zero());
+        config.compaction = Some(CompactionConfig::linux_3_13(Patches::NONE));
+        config.slow_path = SlowPath::Linux3_13;
         config.boost = BoostRule::off();
         config.reserves.rule = WatermarkRule::Fixed;
         // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.

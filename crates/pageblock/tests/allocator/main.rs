@@ -1,6 +1,7 @@
 //! The facade: boot, limits, fallback, errors, and everything beside the oracle.
 
 mod boot;
+mod compaction;
 mod conformance;
 mod faults;
 mod machine;
