@@ -16,6 +16,7 @@
 
 pub mod commands;
 mod error;
+#[expect(dead_code, unused_imports, reason = "experiments that use it are being added")]
 mod machine;
 pub mod memmap;
 mod replay;

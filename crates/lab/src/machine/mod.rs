@@ -23,7 +23,6 @@ mod disk;
 mod files;
 mod hooks;
 mod objects;
-#[expect(dead_code, unused_imports, reason = "not every experiment uses all of it yet")]
 pub(crate) mod owner;
 mod process;
 mod schedule;

@@ -128,7 +128,12 @@ impl Machine {
 
     /// Writes 3 to `/proc/sys/vm/drop_caches`: forgets all clean pages of files, and all objects that can be had again.
     pub(crate) fn drop_caches(&self) {
-        let held: Vec<Pfn> = self.memory.held().filter(|(_, holder)| matches!(holder, Holder::File { .. })).map(|(pfn, _)| pfn).collect();
+        let held: Vec<Pfn> = self
+            .memory
+            .held()
+            .filter(|(_, holder)| matches!(holder, Holder::File { .. }))
+            .map(|(pfn, _)| pfn)
+            .collect();
         for pfn in held {
             if self.memory.is_clean_and_idle(pfn) {
                 self.memory.free(pfn);

@@ -102,6 +102,12 @@ impl Memory {
         self.page(pfn).map_or(DescFlags::empty(), |(_, page)| page.flags())
     }
 
+    /// True for a page that can be dropped at once: clean, not being written, and nobody is using it.
+    pub(crate) fn is_clean_and_idle(&self, pfn: Pfn) -> bool {
+        let busy = DescFlags::DIRTY | DescFlags::WRITEBACK | DescFlags::ISOLATED;
+        self.page(pfn).is_some_and(|(_, page)| page.refs() == 1 && !page.flags().intersects(busy))
+    }
+
     /// Begins to write a page back: it is clean from here on unless it is written to again, and keeps its frame until
     /// [`end_writeback`](Self::end_writeback). False if it is not dirty, or being written already.
     pub(crate) fn begin_writeback(&self, pfn: Pfn) -> bool {
