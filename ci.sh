@@ -46,6 +46,12 @@ job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 f
         # Without the cfg the test binary is empty, and silence would look like success.
         grep -qE '^running [1-9][0-9]* tests?' <<<"$output" || { echo "no model of $package ran"; return 1; }
     done
+    say "the guide's model"
+    output=$(RUSTFLAGS="--cfg loom" RUSTDOCFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
+        LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" cargo test --quiet --package pageblock-buddy --doc LoomChapter 2>&1) \
+        || { echo "$output"; return 1; }
+    echo "$output"
+    grep -q '^running 1 test' <<<"$output" || { echo "the guide's model did not run"; return 1; }
 }
 
 job_fuzz() { # each fuzz target for a short while, on stable Rust

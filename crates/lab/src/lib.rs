@@ -27,3 +27,6 @@ mod workload;
 
 pub use commands::main;
 pub use error::{InputError, ParseError};
+
+#[cfg(doctest)]
+mod guide;
