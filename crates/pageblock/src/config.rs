@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use pageblock_buddy::{BoostRule, Distances, Policy, Reserves, WatermarkRule};
+use pageblock_buddy::{BoostRule, Distances, FairPolicy, Policy, Reserves, WatermarkRule};
 use pageblock_compaction::Config as CompactionConfig;
 use pageblock_frame::region::{PhysRange, ZoneLimits};
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
@@ -25,6 +25,9 @@ pub enum ZoneSpreading {
     /// The first attempt steals whole pageblocks at most, and tries lower zones of the node before it mixes
     /// (`ALLOC_NOFRAGMENT`, Linux 5.0).
     On,
+    /// The same in every attempt, until reclaim and compaction have been tried; nodes further away come before mixing, too
+    /// (`vm.defrag_mode`, Linux 6.15).
+    Throughout,
     /// The first zone above its watermark serves, whatever that mixes.
     Off,
 }
@@ -75,6 +78,7 @@ pub struct Config {
     pub(crate) spreading: ZoneSpreading,
     pub(crate) boost: BoostRule,
     pub(crate) stall_order: u8,
+    pub(crate) fair: FairPolicy,
     /// Patches of the series of 2018 that a preset asked for.
     pub(crate) patches: u8,
     pub(crate) pcp: Option<PcpConfig>,
@@ -102,6 +106,7 @@ impl Config {
             spreading: ZoneSpreading::On,
             boost: BoostRule::new(),
             stall_order: 0,
+            fair: FairPolicy::Off,
             patches: 0,
             pcp: Some(PcpConfig::new()),
             compaction: Some(CompactionConfig::new()),
@@ -215,6 +220,14 @@ impl Config {
     #[must_use]
     pub const fn fragment_stall_order(mut self, order: u8) -> Self {
         self.stall_order = order;
+        self
+    }
+
+    /// The fair-zone policy (Linux 3.12 to 4.7, seed 003): a node's zones serve in proportion to their sizes. Every allocation is charged, so
+    /// that none takes the shortest way to its list. Default: off.
+    #[must_use]
+    pub const fn fair_zones(mut self, policy: FairPolicy) -> Self {
+        self.fair = policy;
         self
     }
 

@@ -13,6 +13,7 @@ use pageblock_pcp::PcpLists;
 use crate::config::Config;
 use crate::error::{ConfigError, InitError};
 use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
+use crate::stall::StallCounters;
 use crate::threads::{self, NodeThreads};
 
 /// What will be built, before a byte of memory is touched.
@@ -103,6 +104,9 @@ impl Plan {
             max_order: self.config.max_order,
             slow_path: self.config.slow_path,
             spreading: self.config.spreading,
+            fair: self.config.fair,
+            stall_order: self.config.stall_order,
+            stalls: StallCounters::new(),
             reserves: self.config.reserves,
             metadata_bytes,
             report: *self.map.report(),

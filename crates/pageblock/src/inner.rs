@@ -1,6 +1,6 @@
 //! What an initialised allocator is made of. Nothing here changes after boot but the zones, which have their own locks.
 
-use pageblock_buddy::{FreeError, Node, Reserves, Zone};
+use pageblock_buddy::{FairPolicy, FreeError, Node, Reserves, Zone};
 use pageblock_compaction::{CompactZone, Compactor};
 use pageblock_frame::region::{Region, RegionReport};
 use pageblock_frame::sync::AtomicU32;
@@ -9,6 +9,7 @@ use pageblock_pcp::PcpLists;
 
 use crate::config::{SlowPath, ZoneSpreading};
 use crate::error::AddError;
+use crate::stall::StallCounters;
 use crate::threads::NodeThreads;
 
 /// Low bits of a request's flags that decide its zone (four bits) and its migrate type (two, one of them shared).
@@ -36,6 +37,10 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) max_order: Order,
     pub(crate) slow_path: SlowPath,
     pub(crate) spreading: ZoneSpreading,
+    pub(crate) fair: FairPolicy,
+    /// Requests stall before they mix below this order; 0: none does.
+    pub(crate) stall_order: u8,
+    pub(crate) stalls: StallCounters,
     pub(crate) reserves: Reserves,
     pub(crate) metadata_bytes: usize,
     pub(crate) report: RegionReport,

@@ -39,6 +39,7 @@ mod bulk;
 mod compaction;
 mod config;
 mod error;
+mod fair;
 mod fast;
 mod frames;
 mod init;
@@ -49,6 +50,7 @@ mod pressure;
 mod report;
 mod request;
 mod slowpath;
+mod stall;
 mod stats;
 mod threads;
 
@@ -57,9 +59,12 @@ pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
 pub use error::{AddError, AllocError, CompactError, ConfigError, InitError};
 pub use frames::{FrameRun, Frames, Parts};
 pub use report::Report;
+pub use stall::{STALL_BUCKETS, STALL_LIMIT, Stalls};
 pub use stats::Stats;
 
-pub use pageblock_buddy::{BoostArithmetic, BoostRule, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents};
+pub use pageblock_buddy::{
+    BoostArithmetic, BoostRule, FairPolicy, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents,
+};
 pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next};
 pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_frame::{

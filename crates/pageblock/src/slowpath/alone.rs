@@ -2,14 +2,14 @@
 
 use pageblock_frame::Platform;
 
-use super::attempts::{at_min, cannot_wait, must_not_fail, unreserve, without_watermarks};
+use super::attempts::{cannot_wait, first_attempt, must_not_fail, unreserve, without_watermarks};
 use super::lists::{drain_all_lists, drain_own_lists};
 use super::wake::wake_threads;
 use super::{Climb, Step};
 
 pub(super) fn climb<P: Platform>(climb: &Climb<P>) -> Step {
     wake_threads(climb);
-    at_min(climb)?;
+    first_attempt(climb)?;
     without_watermarks(climb)?;
     drain_own_lists(climb)?;
     cannot_wait(climb)?;

@@ -6,6 +6,12 @@ use pageblock_frame::{AllocFlags, Gfp, Platform};
 use super::{Climb, ReclaimScope, Step, give_up, got};
 use crate::error::AllocError;
 
+/// The same as [`at_min`]; a request that may stall rather than mix does so now, once.
+pub(super) fn first_attempt<P: Platform>(climb: &Climb<P>) -> Step {
+    let request = &climb.request;
+    got(request.walk(climb.flags() | request.inner.stall_flag(request.gfp)))
+}
+
 /// Down to the min watermark, and below as far as the flags permit.
 pub(super) fn at_min<P: Platform>(climb: &Climb<P>) -> Step {
     got(climb.request.walk(climb.flags()))
@@ -57,5 +63,5 @@ pub(super) fn must_not_fail<P: Platform>(climb: &Climb<P>) -> Step {
         return Step::Continue(());
     }
     let flags = climb.flags() | AllocFlags::MIN_RESERVE;
-    got(climb.request.walk(flags.difference(AllocFlags::CPUSET)))
+    got(climb.request.walk(flags.difference(AllocFlags::CPUSET | AllocFlags::NOFRAGMENT)))
 }

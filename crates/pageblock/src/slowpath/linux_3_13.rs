@@ -4,7 +4,7 @@ use pageblock_compaction::Priority;
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Gfp, Platform};
 
-use super::attempts::{at_min, cannot_reclaim, cannot_wait, must_not_fail, unreserve, without_watermarks};
+use super::attempts::{cannot_reclaim, cannot_wait, first_attempt, must_not_fail, unreserve, without_watermarks};
 use super::compact::compact;
 use super::lists::{drain_all_lists, drain_own_lists};
 use super::wake::wake_threads;
@@ -19,7 +19,7 @@ pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
         return give_up(AllocError::OutOfMemory);
     }
     wake_threads(climb);
-    at_min(climb)?;
+    first_attempt(climb)?;
     drain_own_lists(climb)?;
     without_watermarks(climb)?;
     cannot_wait(climb)?;

@@ -2,7 +2,9 @@
 
 use pageblock_frame::{Gfp, Platform};
 
-use super::attempts::{at_min, cannot_reclaim, cannot_wait, must_not_fail, unreserve, without_watermarks};
+use super::attempts::{
+    at_min, cannot_reclaim, cannot_wait, first_attempt, must_not_fail, unreserve, without_watermarks,
+};
 use super::compact::{compact, compact_first, should_retry};
 use super::lists::{drain_all_lists, drain_own_lists};
 use super::wake::wake_threads;
@@ -14,7 +16,7 @@ const MOST_ROUNDS: u32 = 256;
 
 pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
     wake_threads(climb);
-    at_min(climb)?;
+    first_attempt(climb)?;
     drain_own_lists(climb)?;
     compact_first(climb)?;
     for round in 0..MOST_ROUNDS {

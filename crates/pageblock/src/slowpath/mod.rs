@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! wake_threads       background reclaim and compaction are told, on every node of the zonelist
-//! at_min             again, down to the min watermark and the reserves that the flags open
+//! first_attempt      again, down to the min watermark and the reserves that the flags open
 //! drain_own_lists    the free blocks that this CPU keeps to itself go back, and again
 //! compact            memory is moved until there is a block
 //! without_watermarks again with everything, for those who free memory by using it (MEMALLOC)
@@ -10,6 +10,7 @@
 //! drain_all_lists    the free blocks that the other CPUs keep go back, too
 //! unreserve          a pageblock of the high-order atomic reserve is given to the rest, and again
 //! must_not_fail      again with half of the min reserve (NOFAIL)
+//! at_last            again, whatever that mixes, and with the watermarks' boost
 //! ```
 //!
 //! The order of the rungs is a [`SlowPath`](crate::SlowPath): `linux_6_1.rs` and `linux_3_13.rs` read as
@@ -70,8 +71,8 @@ struct Climb<P: Platform> {
 
 impl<P: Platform> Climb<P> {
     /// What an attempt on the ladder may use.
-    const fn flags(&self) -> AllocFlags {
-        self.request.gfp.slow_alloc_flags(self.request.order)
+    fn flags(&self) -> AllocFlags {
+        self.request.slow_flags()
     }
 
     const fn has(&self, flags: Gfp) -> bool {
@@ -106,8 +107,10 @@ pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError
         SlowPath::Linux3_13 => linux_3_13::climb(&mut climb),
         SlowPath::Linux6_1 => linux_6_1::climb(&mut climb),
     };
-    match end {
-        Step::Break(result) => result,
-        Step::Continue(()) => Err(AllocError::OutOfMemory),
-    }
+    let error = match end {
+        Step::Break(Ok(pfn)) => return Ok(pfn),
+        Step::Break(Err(error)) => error,
+        Step::Continue(()) => AllocError::OutOfMemory,
+    };
+    climb.request.at_last().ok_or(error)
 }

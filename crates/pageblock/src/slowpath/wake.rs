@@ -11,6 +11,7 @@ pub(super) fn wake_threads<P: Platform>(climb: &Climb<P>) {
     if !climb.has(Gfp::KSWAPD_RECLAIM) {
         return;
     }
+    request.reset_fair_in_slowpath();
     let mut last = None;
     for zone in request.zones().filter(|zone| zone.managed() > 0) {
         if last != Some(zone.node()) {

@@ -3,6 +3,7 @@
 mod boot;
 mod compaction;
 mod conformance;
+mod fair;
 mod faults;
 mod machine;
 mod oracle;
@@ -10,4 +11,5 @@ mod pressed;
 mod pressure;
 mod report;
 mod slowpath;
+mod stalls;
 mod zones;
