@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom fuzz nostd adapters kernel)
+jobs_in_order=(fmt clippy test doc loom fuzz nostd adapters package kernel)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -74,6 +74,17 @@ job_adapters() { # the adapters' tests, and their examples, which assert
     for example in crates/pageblock/examples/*.rs; do
         cargo run --quiet --package pageblock --all-features --example "$(basename "$example" .rs)"
     done
+}
+
+job_package() { # the published crates are packaged, and built from their packages
+    local manifest excluded=()
+    for manifest in crates/*/Cargo.toml benches/Cargo.toml examples/*/Cargo.toml; do
+        # Not members: examples in workspaces of their own.
+        if grep -q '^publish = false' "$manifest" && ! grep -q '^\[workspace\]' "$manifest"; then
+            excluded+=(--exclude "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")
+        fi
+    done
+    cargo package --workspace "${excluded[@]}" --allow-dirty --target-dir target/package-check
 }
 
 job_kernel() { # the kernel boots in QEMU, on one and four CPUs
