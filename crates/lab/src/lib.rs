@@ -16,7 +16,6 @@
 
 pub mod commands;
 mod error;
-#[expect(dead_code, unused_imports, reason = "experiments that use it are being added")]
 mod machine;
 pub mod memmap;
 mod replay;
@@ -27,6 +26,3 @@ mod workload;
 
 pub use commands::main;
 pub use error::{InputError, ParseError};
-
-#[cfg(doctest)]
-mod guide;

@@ -1,9 +1,7 @@
 //! The facade: boot, limits, fallback, errors, and everything beside the oracle.
 
 mod boot;
-mod compaction;
 mod conformance;
-mod fair;
 mod faults;
 mod machine;
 mod oracle;
@@ -11,5 +9,4 @@ mod pressed;
 mod pressure;
 mod report;
 mod slowpath;
-mod stalls;
 mod zones;
