@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom fuzz nostd adapters kernel)
+jobs_in_order=(fmt clippy test doc loom fuzz nostd adapters package kernel)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -46,6 +46,12 @@ job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 f
         # Without the cfg the test binary is empty, and silence would look like success.
         grep -qE '^running [1-9][0-9]* tests?' <<<"$output" || { echo "no model of $package ran"; return 1; }
     done
+    say "the guide's model"
+    output=$(RUSTFLAGS="--cfg loom" RUSTDOCFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
+        LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" cargo test --quiet --package pageblock-buddy --doc LoomChapter 2>&1) \
+        || { echo "$output"; return 1; }
+    echo "$output"
+    grep -q '^running 1 test' <<<"$output" || { echo "the guide's model did not run"; return 1; }
 }
 
 job_fuzz() { # each fuzz target for a short while, on stable Rust
@@ -68,6 +74,17 @@ job_adapters() { # the adapters' tests, and their examples, which assert
     for example in crates/pageblock/examples/*.rs; do
         cargo run --quiet --package pageblock --all-features --example "$(basename "$example" .rs)"
     done
+}
+
+job_package() { # the published crates are packaged, and built from their packages
+    local manifest excluded=()
+    for manifest in crates/*/Cargo.toml benches/Cargo.toml examples/*/Cargo.toml; do
+        # Not members: examples in workspaces of their own.
+        if grep -q '^publish = false' "$manifest" && ! grep -q '^\[workspace\]' "$manifest"; then
+            excluded+=(--exclude "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")
+        fi
+    done
+    cargo package --workspace "${excluded[@]}" --allow-dirty --target-dir target/package-check
 }
 
 job_kernel() { # the kernel boots in QEMU, on one and four CPUs

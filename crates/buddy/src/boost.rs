@@ -10,7 +10,7 @@
 //! | [`Zone::take_boosted`] | true from a boost until somebody has told kswapd | set by the lock's holder, cleared by anyone |
 
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES, Platform};
+use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES};
 
 use crate::Zone;
 use crate::core::ZoneCore;
@@ -113,9 +113,8 @@ impl Zone<'_> {
     }
 
     /// Takes `frames` off the boost, what of them there is: kswapd at its end, with the boost that it saw when it began.
-    pub fn lower_boost<P: Platform>(&self, frames: u64) {
-        let _core = self.lock::<P>();
-        self.set_boost(self.boost().saturating_sub(frames));
+    pub fn lower_boost(&self, frames: u64) {
+        self.locked(|_| self.set_boost(self.boost().saturating_sub(frames)));
     }
 
     /// The zone has been boosted, and nobody has told kswapd yet (`ZONE_BOOSTED_WATERMARK`).
@@ -133,15 +132,12 @@ impl Zone<'_> {
     }
 
     /// The boost of a request that is about to stall: seven pageblocks at once, up to the cap.
-    pub fn boost_fast<P: Platform>(&self) {
+    pub fn boost_fast(&self) {
         let frames = FAST_BLOCKS * PAGEBLOCK_FRAMES;
         match self.boost_rule().arithmetic {
             // A boost or a decay on another CPU at this moment can be lost, as in the posting.
             BoostArithmetic::Posted => _ = self.raise_boost(frames),
-            BoostArithmetic::Corrected => {
-                let mut core = self.lock::<P>();
-                self.boost_by(&mut core, frames);
-            }
+            BoostArithmetic::Corrected => self.locked(|core| self.boost_by(core, frames)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a zone counts: mixings of migrate types by order and by type, boosts. Kept under the zone lock, on its slow path.
 
 use pageblock_frame::trace::Fallback;
-use pageblock_frame::{MigrateType, Order, Platform};
+use pageblock_frame::{MigrateType, Order};
 
 use crate::Zone;
 
@@ -70,7 +70,7 @@ impl ZoneEvents {
 impl Zone<'_> {
     /// What the zone has counted since boot. Takes the zone lock.
     #[must_use]
-    pub fn events<P: Platform>(&self) -> ZoneEvents {
-        self.lock::<P>().events
+    pub fn events(&self) -> ZoneEvents {
+        self.locked(|core| core.events)
     }
 }

@@ -10,6 +10,7 @@
 //! * [`Policy`]: how migrate types fall back on one another
 //! * [`Watermarks`] and lowmem reserves, and the test against them; [`Reserves`] sets them for all zones of a machine
 //! * [`BoostRule`]: what mixing costs; [`ZoneEvents`]: how often it happened
+//! * [`FairPolicy`]: zones that take turns
 //! * [`Node`] and [`Zonelist`]: in which order the zones of a machine are tried
 //! * [`ZoneScan`]: what compaction's scanners look at, withhold and take
 //! * [`FreeCounts`] and the lines of `/proc/buddyinfo`, `pagetypeinfo`, `zoneinfo`
@@ -44,6 +45,7 @@ mod dense;
 mod edit;
 mod error;
 mod events;
+mod fair;
 mod fallback;
 mod fragmentation;
 mod free;
@@ -65,6 +67,7 @@ pub use check::Violation;
 pub use dense::word_of;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
 pub use events::ZoneEvents;
+pub use fair::FairPolicy;
 pub use fragmentation::{fragmentation_index, unusable_free_index};
 pub use node::{Node, Reserves, WatermarkRule};
 pub use policy::Policy;
@@ -76,3 +79,8 @@ pub use storage::ZoneStorage;
 pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
 pub use zone::{Unreserve, Zone, ZoneConfig};
 pub use zonelist::{Distances, LOCAL_DISTANCE, NodeOrder, REMOTE_DISTANCE, ZoneRef, Zonelist};
+
+/// The guide's model, run here without loom; with it by `ci.sh loom`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/loom.md")]
+struct LoomChapter;

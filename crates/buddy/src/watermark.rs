@@ -119,6 +119,8 @@ pub(crate) struct Marks {
     high: AtomicU64,
     pub(crate) boost: AtomicU64,
     pub(crate) boosted: AtomicBool,
+    pub(crate) batch: AtomicU64,
+    pub(crate) depleted: AtomicBool,
     reserve: [AtomicU64; ZoneKind::COUNT],
 }
 
@@ -131,18 +133,21 @@ impl Marks {
             high: zero(),
             boost: zero(),
             boosted: AtomicBool::new(false),
+            batch: zero(),
+            depleted: AtomicBool::new(false),
             reserve: [zero(), zero(), zero(), zero()],
         }
     }
 }
 
 impl Zone<'_> {
-    /// Sets the watermarks; the boost ends.
+    /// Sets the watermarks; the boost ends, and the zone's turn under the fair-zone policy begins.
     pub fn set_watermarks(&self, marks: Watermarks) {
         self.marks.min.store(marks.min, Ordering::Relaxed);
         self.marks.low.store(marks.low, Ordering::Relaxed);
         self.marks.high.store(marks.high, Ordering::Relaxed);
         self.marks.boost.store(0, Ordering::Relaxed);
+        self.reset_fair();
     }
 
     /// The watermarks without boost.

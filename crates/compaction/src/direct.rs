@@ -3,7 +3,7 @@
 use pageblock_buddy::Zone;
 use pageblock_frame::migration::{Interrupt, Migrate};
 use pageblock_frame::sync::{AtomicU64, Ordering};
-use pageblock_frame::trace::{CompactEvent, CompactResult, Event, RunCounts};
+use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, Order, Platform, ZoneKind};
 
 use crate::{Compactor, Outcome, Priority, Proof, Request};
@@ -96,7 +96,7 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
             continue;
         }
         let outcome = compactor.run::<P, M>(zone, migrator, &request.in_zone());
-        best.counts = sum(best.counts, outcome.counts);
+        best.counts += outcome.counts;
         best.result = best.result.max(outcome.result);
         if outcome.result == CompactResult::Success {
             best.captured = outcome.captured;
@@ -113,15 +113,6 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
         }
     }
     best
-}
-
-fn sum(mut all: RunCounts, one: RunCounts) -> RunCounts {
-    all.migrate_scanned += one.migrate_scanned;
-    all.free_scanned += one.free_scanned;
-    all.isolated += one.isolated;
-    all.migrated += one.migrated;
-    all.failed += one.failed;
-    all
 }
 
 /// Whether an allocation got its block after compaction.

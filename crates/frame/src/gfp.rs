@@ -247,6 +247,8 @@ bitflags! {
         const KSWAPD = 0x800;
         /// Give up rather than mix below the stall order (seed 002; never merged).
         const FRAGMENT_STALL = 0x1000;
+        /// Watermarks count without their boost: the last attempt of a request.
+        const UNBOOSTED = 0x2000;
 
         /// Stop at the min watermark: the absence of the other kinds.
         const WMARK_MIN = 0;

@@ -222,3 +222,34 @@ pub trait Migrate {
         Interrupt::None
     }
 }
+
+/// A reference to an owner is one, so that [`Platform::migrator`](crate::Platform::migrator)'s answer can be passed on.
+impl<M: Migrate + ?Sized> Migrate for &M {
+    fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
+        (**self).isolate(pfn, order, mode)
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order, mode: MigrateMode) -> Result<(), MoveError> {
+        (**self).migrate(from, to, order, mode)
+    }
+
+    fn put_back(&self, pfn: Pfn, order: Order) -> PutBack {
+        (**self).put_back(pfn, order)
+    }
+
+    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
+        (**self).isolate_batch(loans, mode);
+    }
+
+    fn migrate_batch(&self, moves: &mut [Move], mode: MigrateMode) {
+        (**self).migrate_batch(moves, mode);
+    }
+
+    fn is_overlent(&self) -> bool {
+        (**self).is_overlent()
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        (**self).interrupt()
+    }
+}

@@ -82,6 +82,13 @@ pub enum Event {
         /// Order of the request.
         order: Order,
     },
+    /// A request waited rather than mix migrate types at once (`mm_fragmentation_stall`, seed 002).
+    FragmentStall {
+        /// Node of the zone that the request preferred.
+        node: NodeId,
+        /// How long, in nanoseconds.
+        duration: u64,
+    },
     /// Compaction did something (`mm_compaction_*`).
     Compaction(CompactEvent),
     /// Reclaim did something (`mm_vmscan_*`).

@@ -67,7 +67,7 @@ impl std::error::Error for ParseError {}
 #[non_exhaustive]
 pub enum InputError {
     /// The file is not there or cannot be opened.
-    #[error("{}: expected {expected}: {source}", file.display())]
+    #[error("{}: expected {expected}", file.display())]
     Open {
         /// The file.
         file: PathBuf,
@@ -77,7 +77,7 @@ pub enum InputError {
         source: io::Error,
     },
     /// Reading failed on the way: a damaged or truncated compressed file.
-    #[error("{}:{line}: expected {expected}: {source}", file.display())]
+    #[error("{}:{line}: expected {expected}", file.display())]
     Read {
         /// The file.
         file: PathBuf,

@@ -16,6 +16,7 @@
 
 pub mod commands;
 mod error;
+#[expect(dead_code, unused_imports, reason = "experiments that use it are being added")]
 mod machine;
 pub mod memmap;
 mod replay;
@@ -26,3 +27,6 @@ mod workload;
 
 pub use commands::main;
 pub use error::{InputError, ParseError};
+
+#[cfg(doctest)]
+mod guide;

@@ -205,8 +205,21 @@ fn missing_files_are_named() {
         let message = refused(&trace);
         assert!(message.contains(&format!("before/{name}: expected ")), "{message}");
     }
-    let message = refused(&fixture().join("none.txt"));
-    assert!(message.contains("none.txt: expected a readable trace file"), "{message}");
+    // The trace first, whatever else is missing.
+    for trace in [fixture().join("none.txt"), PathBuf::from("/nonexist"), fixture()] {
+        let message = refused(&trace);
+        let wanted = format!("{}: expected a readable trace file", trace.display());
+        assert!(message.contains(&wanted), "{message}");
+    }
+    let output =
+        pageblock().args(["replay", "--state", "/nonexist"]).arg(fixture().join("trace.txt")).assert().failure();
+    let message = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(message.contains("/nonexist: expected a directory with the machine's state"), "{message}");
+    assert_eq!(
+        message.matches("os error").count() + message.matches("not a directory").count(),
+        1,
+        "said once: {message}"
+    );
 }
 
 #[test]

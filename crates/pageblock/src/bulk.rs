@@ -56,7 +56,11 @@ fn fill<P: Platform>(
     out: &mut [Pfn],
 ) -> Result<usize, AllocError> {
     let request = Request::new(inner, node, Order::ZERO, gfp)?;
-    let got = request.bulk_zone(out.len()).map_or(0, |zone| take::<P>(zone, request.migrate_type, out));
+    let got = request.bulk_zone(out.len()).map_or(0, |zone| {
+        let got = take::<P>(zone, request.migrate_type, out);
+        request.charge_fair(zone, got as u64);
+        got
+    });
     if got == 0 {
         let pfn = request.run()?;
         out.iter_mut().take(1).for_each(|slot| *slot = pfn);

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use pageblock_buddy::{BoostRule, Distances, Policy, Reserves, WatermarkRule};
+use pageblock_buddy::{BoostRule, Distances, FairPolicy, Policy, Reserves, WatermarkRule};
+use pageblock_compaction::Config as CompactionConfig;
 use pageblock_frame::region::{PhysRange, ZoneLimits};
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
 use pageblock_pcp::PcpConfig;
@@ -24,8 +25,28 @@ pub enum ZoneSpreading {
     /// The first attempt steals whole pageblocks at most, and tries lower zones of the node before it mixes
     /// (`ALLOC_NOFRAGMENT`, Linux 5.0).
     On,
+    /// The same in every attempt, until reclaim and compaction have been tried; nodes further away come before mixing, too
+    /// (`vm.defrag_mode`, Linux 6.15).
+    Throughout,
     /// The first zone above its watermark serves, whatever that mixes.
     Off,
+}
+
+/// The order in which a request takes its measures when the first attempt fails.
+///
+/// ```
+/// use pageblock::{Config, SlowPath};
+/// assert_eq!(Config::new().slow_path(SlowPath::Linux3_13).slow_path(SlowPath::Linux6_1), Config::new());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlowPath {
+    /// Compaction asynchronously before everything else, for every high order; then reclaim; then, for orders that are not costly,
+    /// again and again; compaction synchronously at last. A request without [`Gfp::KSWAPD_RECLAIM`](crate::Gfp) gives up as
+    /// soon as compaction is deferred or contended (the huge pages of that time).
+    Linux3_13,
+    /// Compaction first only where reclaim would be of little use; then rounds of reclaim and compaction, the latter with
+    /// rising determination, for as long as either promises something.
+    Linux6_1,
 }
 
 /// How the allocator is to behave. A `const` builder: every method returns the changed configuration; nothing is
@@ -57,9 +78,12 @@ pub struct Config {
     pub(crate) spreading: ZoneSpreading,
     pub(crate) boost: BoostRule,
     pub(crate) stall_order: u8,
+    pub(crate) fair: FairPolicy,
     /// Patches of the series of 2018 that a preset asked for.
     pub(crate) patches: u8,
     pub(crate) pcp: Option<PcpConfig>,
+    pub(crate) compaction: Option<CompactionConfig>,
+    pub(crate) slow_path: SlowPath,
     /// `None` if the table that was given is none.
     pub(crate) distances: Option<Distances>,
 }
@@ -82,8 +106,11 @@ impl Config {
             spreading: ZoneSpreading::On,
             boost: BoostRule::new(),
             stall_order: 0,
+            fair: FairPolicy::Off,
             patches: 0,
             pcp: Some(PcpConfig::new()),
+            compaction: Some(CompactionConfig::new()),
+            slow_path: SlowPath::Linux6_1,
             distances: Some(Distances::new()),
         }
     }
@@ -196,6 +223,14 @@ impl Config {
         self
     }
 
+    /// The fair-zone policy (Linux 3.12 to 4.7, seed 003): a node's zones serve in proportion to their sizes. Every allocation is charged, so
+    /// that none takes the shortest way to its list. Default: off.
+    #[must_use]
+    pub const fn fair_zones(mut self, policy: FairPolicy) -> Self {
+        self.fair = policy;
+        self
+    }
+
     /// The per-CPU lists; `None` for none. Default: [`PcpConfig::new`].
     ///
     /// A zone whose lists on all CPUs would take more than a quarter of a byte a frame gets none: fewer [`cpus`](Self::cpus), or more
@@ -203,6 +238,21 @@ impl Config {
     #[must_use]
     pub const fn per_cpu_lists(mut self, lists: Option<PcpConfig>) -> Self {
         self.pcp = lists;
+        self
+    }
+
+    /// How zones are compacted; `None` for not at all. Takes effect where the platform has a
+    /// [`migrator`](pageblock_frame::Platform::migrator). Default: [`pageblock_compaction::Config::new`].
+    #[must_use]
+    pub const fn compaction(mut self, compaction: Option<CompactionConfig>) -> Self {
+        self.compaction = compaction;
+        self
+    }
+
+    /// What a request does, and in which order, when its first attempt fails.
+    #[must_use]
+    pub const fn slow_path(mut self, form: SlowPath) -> Self {
+        self.slow_path = form;
         self
     }
 

@@ -1,6 +1,7 @@
 //! What can go wrong, one small enum an operation.
 
 use pageblock_buddy::{AllocAtError, ZoneError};
+use pageblock_compaction::ContigError;
 use pageblock_frame::region::{RegionError, ZoneLimitError};
 use pageblock_frame::{GfpError, NodeId, Order, Pfn, PfnRange, ZoneKind};
 
@@ -176,9 +177,42 @@ pub enum AllocError {
     /// The place asked for cannot be had.
     #[error(transparent)]
     Place(#[from] AllocAtError),
+    /// The range asked for cannot be emptied.
+    #[error(transparent)]
+    Contig(#[from] ContigError),
+    /// The request needs memory to be moved, and nobody can, or compaction is switched off.
+    #[error("nobody moves memory")]
+    NoMigrator,
+    /// The request was made in the middle of reclaim or compaction, and would have to reclaim or compact itself.
+    #[error("reclaim was entered from reclaim")]
+    Recursion,
     /// The allocator has not been initialised.
     #[error("not initialised")]
     NotInitialised,
+}
+
+/// Why nothing was compacted.
+///
+/// ```
+/// use pageblock::{CompactError, PageAllocator};
+/// use pageblock_testkit::host::Quiet;
+/// assert_eq!(PageAllocator::<Quiet>::new().compact_all(), Err(CompactError::NotInitialised));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompactError {
+    /// The allocator has not been initialised.
+    #[error("not initialised")]
+    NotInitialised,
+    /// The platform had no migrator when the allocator was initialised or has none now, or compaction is switched off.
+    #[error("nobody moves memory")]
+    NoMigrator,
+    /// There is no such zone, or no such node.
+    #[error("no such zone")]
+    NoSuchZone,
+    /// The call was made in the middle of reclaim or compaction.
+    #[error("compaction was entered from reclaim")]
+    Recursion,
 }
 
 /// Why memory was not added. Nothing has changed.

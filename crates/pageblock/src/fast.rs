@@ -16,7 +16,7 @@ const PLACES: usize = PLACE_BITS as usize + 1;
 ///
 /// | field | legal values |
 /// |---|---|
-/// | `alloc` | for each value of the flags that decide the zone the lists of the zone that is tried first; none before boot, for flags that make no sense, and on machines of several nodes, where that depends on the CPU |
+/// | `alloc` | for each value of the flags that decide the zone the lists of the zone that is tried first; none before boot, for flags that make no sense, on machines of several nodes, where that depends on the CPU, and under the fair-zone policy |
 /// | `free`, `lists`, `zone` | the largest zone's lists, and it |
 pub(crate) struct FastPaths<P: Platform> {
     alloc: [PcpRef<P>; PLACES],
@@ -53,6 +53,10 @@ impl<P: Platform> FastPaths<P> {
             let _ = self.zone.set(zone);
             let _ = self.lists.set(lists);
             self.free.set(lists);
+        }
+        if inner.fair.is_on() {
+            // Every request asks whose turn it is, and is charged.
+            return;
         }
         let [node] = inner.nodes else { return };
         for (bits, place) in self.alloc.iter().enumerate() {

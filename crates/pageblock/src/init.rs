@@ -4,13 +4,17 @@ use core::mem::MaybeUninit;
 
 use arrayvec::ArrayVec;
 use pageblock_buddy::{BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
+use pageblock_compaction::Compactor;
 use pageblock_frame::region::{MAX_NODES, MAX_ZONES, MapOptions, Region, RegionMap, ZoneSpan};
+use pageblock_frame::sync::AtomicU32;
 use pageblock_frame::{Carver, CpuId, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
 use pageblock_pcp::PcpLists;
 
 use crate::config::Config;
 use crate::error::{ConfigError, InitError};
 use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
+use crate::stall::StallCounters;
+use crate::threads::{self, NodeThreads};
 
 /// What will be built, before a byte of memory is touched.
 #[derive(Debug)]
@@ -60,6 +64,7 @@ impl Plan {
             + array_bytes::<NodeEntry>(self.nodes)
             + array_bytes::<CpuEntry>(self.cpus)
             + self.lists_bytes::<P>()
+            + self.background_bytes::<P>()
             + array_bytes::<Inner<P>>(1)
     }
 
@@ -84,17 +89,24 @@ impl Plan {
         let zones = self.build_zones::<P>(&mut carver)?;
         let spans = carver.take_with(zones.len(), |rank| span_entry(zones, rank)).ok_or(short)?;
         let nodes = self.build_nodes::<P>(&mut carver).ok_or(short)?;
-        let node_of = |cpu| Some(CpuEntry { node: P::node_of(CpuId::new(cpu as u32)) });
+        let node_of = |cpu| Some(CpuEntry { node: P::node_of(CpuId::new(cpu as u32)), reclaiming: AtomicU32::new(0) });
         let cpus = carver.take_with(self.cpus, node_of).ok_or(short)?;
         let lists = self.build_lists::<P>(zones, &mut carver).ok_or(short)?;
+        let (compactors, threads) = self.build_background::<P>(&mut carver).ok_or(short)?;
         let inner = Inner {
             zones,
             lists,
+            compactors,
+            threads,
             spans,
             nodes,
             cpus,
             max_order: self.config.max_order,
+            slow_path: self.config.slow_path,
             spreading: self.config.spreading,
+            fair: self.config.fair,
+            stall_order: self.config.stall_order,
+            stalls: StallCounters::new(),
             reserves: self.config.reserves,
             metadata_bytes,
             report: *self.map.report(),
@@ -125,6 +137,35 @@ impl Plan {
         }
         let mut lists = lists.into_iter();
         carver.take_with(zones.len(), |_| lists.next()).map(|lists| &*lists)
+    }
+
+    /// How zones are to be compacted, if anybody can move memory.
+    fn compaction<P: Platform>(&self) -> Option<pageblock_compaction::Config> {
+        P::migrator()?;
+        self.config.compaction
+    }
+
+    /// Bytes of what compaction remembers, and of the background threads, at most.
+    fn background_bytes<P: Platform>(&self) -> usize {
+        let mut bytes = 0;
+        if self.compaction::<P>().is_some() {
+            bytes += array_bytes::<Compactor>(self.zones.len());
+        }
+        if threads::are_needed::<P>() {
+            bytes += array_bytes::<NodeThreads>(self.nodes);
+        }
+        bytes
+    }
+
+    fn build_background<P: Platform>(&self, carver: &mut Carver<'static>) -> Option<Background> {
+        let mut background: Background = (&[], &[]);
+        if let Some(config) = self.compaction::<P>() {
+            background.0 = carver.take_with(self.zones.len(), |_| Some(Compactor::new(config)))?;
+        }
+        if threads::are_needed::<P>() {
+            background.1 = carver.take_with(self.nodes, |node| Some(NodeThreads::new(NodeId::new(node as u8))))?;
+        }
+        Some(background)
     }
 
     fn build_zones<P: Platform>(&self, carver: &mut Carver<'static>) -> Result<&'static [Zone<'static>], InitError> {
@@ -191,6 +232,9 @@ impl Plan {
         entries.map(|entries| &*entries)
     }
 }
+
+/// Each zone's compaction, each node's background threads.
+type Background = (&'static [Compactor], &'static [NodeThreads]);
 
 /// Room for `count` values, wherever it starts.
 const fn array_bytes<T>(count: usize) -> usize {

@@ -1,12 +1,16 @@
 //! What an initialised allocator is made of. Nothing here changes after boot but the zones, which have their own locks.
 
-use pageblock_buddy::{FreeError, Node, Reserves, Zone};
+use pageblock_buddy::{FairPolicy, FreeError, Node, Reserves, Zone};
+use pageblock_compaction::{CompactZone, Compactor};
 use pageblock_frame::region::{Region, RegionReport};
+use pageblock_frame::sync::AtomicU32;
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
 use pageblock_pcp::PcpLists;
 
-use crate::config::ZoneSpreading;
+use crate::config::{SlowPath, ZoneSpreading};
 use crate::error::AddError;
+use crate::stall::StallCounters;
+use crate::threads::NodeThreads;
 
 /// Low bits of a request's flags that decide its zone (four bits) and its migrate type (two, one of them shared).
 pub(crate) const PLACE_BITS: u32 = 0x1f;
@@ -20,6 +24,10 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) zones: &'static [Zone<'static>],
     /// Each zone's per-CPU lists; no elements if there are to be none.
     pub(crate) lists: &'static [PcpLists<'static, P>],
+    /// Each zone's compaction; no elements if there is to be none.
+    pub(crate) compactors: &'static [Compactor],
+    /// The background threads, by node number; no elements if there is nothing for them to do.
+    pub(crate) threads: &'static [NodeThreads],
     /// The same zones' spans, the largest first, so that most frames are found at the first look.
     pub(crate) spans: &'static [SpanEntry],
     /// By node number, up to the highest that has memory or CPUs.
@@ -27,7 +35,12 @@ pub(crate) struct Inner<P: Platform> {
     /// By CPU number.
     pub(crate) cpus: &'static [CpuEntry],
     pub(crate) max_order: Order,
+    pub(crate) slow_path: SlowPath,
     pub(crate) spreading: ZoneSpreading,
+    pub(crate) fair: FairPolicy,
+    /// Requests stall before they mix below this order; 0: none does.
+    pub(crate) stall_order: u8,
+    pub(crate) stalls: StallCounters,
     pub(crate) reserves: Reserves,
     pub(crate) metadata_bytes: usize,
     pub(crate) report: RegionReport,
@@ -68,9 +81,14 @@ impl NodeEntry {
 }
 
 /// What the allocator knows of a CPU.
-#[derive(Clone, Copy, Debug)]
+///
+/// | field | legal values | who may change it |
+/// |---|---|---|
+/// | `reclaiming` | number of requests that began to reclaim or compact on this CPU and have not ended | [`ReclaimScope`](crate::slowpath::ReclaimScope) |
+#[derive(Debug)]
 pub(crate) struct CpuEntry {
     pub(crate) node: NodeId,
+    pub(crate) reclaiming: AtomicU32,
 }
 
 impl<P: Platform> Inner<P> {
@@ -158,6 +176,12 @@ impl<P: Platform> Inner<P> {
     pub(crate) fn lists_of(&self, zone: &'static Zone<'static>) -> Option<&'static PcpLists<'static, P>> {
         let place = self.zones.element_offset(zone)?;
         self.lists().get(place)
+    }
+
+    /// A zone with its compaction, if there is any.
+    pub(crate) fn compact_zone(&self, zone: &'static Zone<'static>) -> Option<CompactZone<'static, 'static>> {
+        let place = self.zones.element_offset(zone)?;
+        Some(CompactZone { zone, compactor: self.compactors.get(place)? })
     }
 
     /// Takes a block from a zone whose watermarks have been tested: through the CPU's list, or past it.

@@ -12,7 +12,7 @@
 //!     ▼
 //! Request: flags checked, zone limit, migrate type, zonelist of the CPU's node
 //!     │ first attempt: zones of the list in turn, down to the low watermark
-//!     └─► slowpath: one function a rung ─► AllocError::OutOfMemory
+//!     └─► slowpath: one function a rung; compaction and reclaim are among them ─► AllocError::OutOfMemory
 //! free(pfn, order) ─► the zone that spans the frame ─► its state byte says whether that is right
 //! ```
 //!
@@ -36,8 +36,10 @@
 pub mod adapt;
 mod allocator;
 mod bulk;
+mod compaction;
 mod config;
 mod error;
+mod fair;
 mod fast;
 mod frames;
 mod init;
@@ -48,16 +50,22 @@ mod pressure;
 mod report;
 mod request;
 mod slowpath;
+mod stall;
 mod stats;
+mod threads;
 
 pub use allocator::PageAllocator;
-pub use config::{Config, MAX_RESERVATIONS, ZoneSpreading};
-pub use error::{AddError, AllocError, ConfigError, InitError};
+pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
+pub use error::{AddError, AllocError, CompactError, ConfigError, InitError};
 pub use frames::{FrameRun, Frames, Parts};
 pub use report::Report;
+pub use stall::{STALL_BUCKETS, STALL_LIMIT, Stalls};
 pub use stats::Stats;
 
-pub use pageblock_buddy::{BoostArithmetic, BoostRule, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents};
+pub use pageblock_buddy::{
+    BoostArithmetic, BoostRule, FairPolicy, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents,
+};
+pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next};
 pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,

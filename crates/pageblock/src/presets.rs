@@ -1,18 +1,47 @@
 //! Configurations by Linux version: what the seeds' authors measured on.
 
-use pageblock_buddy::{BoostRule, Policy, WatermarkRule};
+use pageblock_buddy::{BoostRule, FairPolicy, Policy, WatermarkRule};
+use pageblock_compaction::{Config as CompactionConfig, Patches, Search};
 use pageblock_pcp::PcpConfig;
 
-use crate::config::{Config, ZoneSpreading};
+use crate::config::{Config, SlowPath, ZoneSpreading};
 
 /// The stall order that the patch of 2018 sets: one above the costly order.
 const STALL_ORDER: u8 = pageblock_frame::COSTLY_ORDER.as_u8() + 1;
+
+/// Compaction between the series of 2013 and that of 2018 and 2019.
+const COMPACTION_4_20: CompactionConfig = CompactionConfig {
+    search: Search::Linear,
+    remember_until_isolated: true,
+    tail_sets_skip: true,
+    finish_block: false,
+    strided: false,
+    capture: false,
+    restart_needs_flush: false,
+    proactiveness: 0,
+    ..CompactionConfig::linux_6_1()
+};
+
+/// The series of 2013, positions of their own for asynchronous runs, aligned starts, targets no larger than needed.
+const COMPACTION_3_16: CompactionConfig = CompactionConfig {
+    split_positions: true,
+    ignoring_sets_skip: false,
+    aligned_free_start: true,
+    large_free_targets: false,
+    whole_targets: false,
+    ..CompactionConfig::linux_3_13(Patches::ALL)
+};
 
 impl Config {
     /// As Linux 6.1.
     #[must_use]
     pub const fn linux_6_1() -> Self {
-        Self { policy: Policy::linux_6_1(), pcp: Some(PcpConfig::linux_6_1()), ..Self::new() }
+        Self {
+            policy: Policy::linux_6_1(),
+            pcp: Some(PcpConfig::linux_6_1()),
+            compaction: Some(CompactionConfig::linux_6_1()),
+            ..Self::new()
+        }
     }
 
     /// As Linux 4.20-rc1 with the first 0 to 4 patches of the series of 2018 against fragmentation (seed 002), as posted: zone spreading;
@@ -29,14 +58,31 @@ impl Config {
         config.spreading = if patches >= 1 { ZoneSpreading::On } else { ZoneSpreading::Off };
         config.boost = if patches >= 3 { BoostRule::posted() } else { BoostRule::off() };
         config.stall_order = if patches >= 4 { STALL_ORDER } else { 0 };
+        config.compaction = Some(COMPACTION_4_20);
         config
     }
 
-    /// As Linux 3.13: no high-order atomic reserve, no zone spreading, no boost, fixed distances between watermarks.
+    /// As Linux 3.16, what seed 003 is about: as 3.13, with turns of zones that begin anew before kswapd is woken, and compaction with
+    /// the series of 2013 and what followed it.
+    ///
+    /// ```
+    /// use pageblock::{Config, FairPolicy};
+    /// let older = Config::linux_3_16().fair_zones(FairPolicy::Linux3_13);
+    /// assert_ne!(older, Config::linux_3_16());
+    /// ```
+    #[must_use]
+    pub const fn linux_3_16() -> Self {
+        Self { fair: FairPolicy::Linux3_15, compaction: Some(COMPACTION_3_16), ..Self::linux_3_13() }
+    }
+
+    /// As Linux 3.13: zones take turns, no high-order atomic reserve, no zone spreading, no boost, fixed distances between watermarks.
     #[must_use]
     pub const fn linux_3_13() -> Self {
         let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };
         config.pcp = Some(PcpConfig::order_zero());
+        config.compaction = Some(CompactionConfig::linux_3_13(Patches::NONE));
+        config.slow_path = SlowPath::Linux3_13;
+        config.fair = FairPolicy::Linux3_13;
         config.boost = BoostRule::off();
         config.reserves.rule = WatermarkRule::Fixed;
         // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.

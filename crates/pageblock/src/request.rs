@@ -7,7 +7,7 @@ use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange
 use crate::config::ZoneSpreading;
 use crate::error::AllocError;
 use crate::inner::{Inner, NO_ZONE, NodeEntry};
-use crate::{pressure, slowpath};
+use crate::{pressure, slowpath, stall};
 
 /// What is asked for, checked, and where.
 #[derive(Debug)]
@@ -85,15 +85,23 @@ impl<P: Platform> Request<P> {
 
     /// The flags of the first attempt, which stops at the low watermark (`prepare_alloc_pages()`).
     pub(crate) fn fast_flags(&self) -> AllocFlags {
-        let flags = self.gfp.fast_alloc_flags();
+        let flags = self.gfp.fast_alloc_flags() | self.fair_flag();
         if self.may_spread() { flags | AllocFlags::NOFRAGMENT } else { flags }
+    }
+
+    /// The flags of the slow path's attempts, down to the min watermark (`gfp_to_alloc_flags()`).
+    pub(crate) fn slow_flags(&self) -> AllocFlags {
+        let flags = self.gfp.slow_alloc_flags(self.order);
+        if self.inner.spreading == ZoneSpreading::Throughout { flags | AllocFlags::NOFRAGMENT } else { flags }
     }
 
     /// Spreading over zones makes sense if the preferred zone is Normal and there is a DMA32 below it on its node
     /// (`alloc_flags_nofragment()`).
     fn may_spread(&self) -> bool {
-        if self.inner.spreading == ZoneSpreading::Off {
-            return false;
+        match self.inner.spreading {
+            ZoneSpreading::Off => return false,
+            ZoneSpreading::Throughout => return true,
+            ZoneSpreading::On => {}
         }
         let mut zones = self.zones();
         let preferred = zones.next();
@@ -106,19 +114,45 @@ impl<P: Platform> Request<P> {
     /// Walks the zonelist and takes the block from the first zone that may and can serve
     /// (`get_page_from_freelist()`).
     pub(crate) fn walk(&self, flags: AllocFlags) -> Option<Pfn> {
-        if flags.contains(AllocFlags::NOFRAGMENT) {
-            // Only the preferred node is worth a detour; then again with mixing allowed.
-            let local = self.zones().next().map(Zone::node);
-            let unmixed = self.walk_zones(flags, local);
-            return unmixed.or_else(|| self.walk_zones(flags.difference(AllocFlags::NOFRAGMENT), None));
+        if flags.contains(AllocFlags::FAIR) {
+            return self.walk_fair(flags);
         }
-        self.walk_zones(flags, None)
+        if !flags.intersects(AllocFlags::NOFRAGMENT | AllocFlags::FRAGMENT_STALL) {
+            return self.walk_zones(flags, None);
+        }
+        if self.inner.spreading == ZoneSpreading::Throughout && !flags.contains(AllocFlags::FRAGMENT_STALL) {
+            // Other nodes are worth it, too, and so are reclaim and compaction.
+            return self.walk_zones(flags, None);
+        }
+        // Only the preferred node is worth a detour; then again with mixing allowed.
+        let local = self.zones().next().map(Zone::node);
+        self.walk_zones(flags, local).or_else(|| {
+            if flags.contains(AllocFlags::FRAGMENT_STALL) {
+                stall::stall(self);
+            }
+            self.walk_zones(flags.difference(AllocFlags::NOFRAGMENT | AllocFlags::FRAGMENT_STALL), None)
+        })
     }
 
-    fn walk_zones(&self, flags: AllocFlags, only: Option<NodeId>) -> Option<Pfn> {
+    /// Nothing else has helped: no request fails for the sake of pure pageblocks, or of a boost, which is what kswapd is to free and not
+    /// a reserve.
+    #[cold]
+    pub(crate) fn at_last(&self) -> Option<Pfn> {
+        let avoided = self.inner.spreading == ZoneSpreading::Throughout || self.zones().any(|zone| zone.boost() > 0);
+        if !avoided {
+            return None;
+        }
+        self.walk_zones(self.slow_flags().difference(AllocFlags::NOFRAGMENT) | AllocFlags::UNBOOSTED, None)
+    }
+
+    /// One pass over the zones, those of one node if `only` says so.
+    pub(crate) fn walk_zones(&self, flags: AllocFlags, only: Option<NodeId>) -> Option<Pfn> {
         for zone in self.zones() {
             if only.is_some_and(|node| node != zone.node()) {
                 return None;
+            }
+            if self.out_of_turn(zone, flags) {
+                continue;
             }
             if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags) {
                 continue;
@@ -126,6 +160,7 @@ impl<P: Platform> Request<P> {
             let taken = self.inner.alloc_from(zone, (self.order, self.migrate_type), flags);
             pressure::tell_boosted::<P>(zone, flags);
             if let Some(pfn) = taken {
+                self.charge_fair(zone, self.order.frames());
                 if flags.contains(AllocFlags::HIGHATOMIC) {
                     zone.reserve_highatomic::<P>(pfn);
                 }
@@ -150,12 +185,12 @@ impl<P: Platform> Request<P> {
         !reserve_would_serve || zone.highatomic() == 0 || zone.has_block(self.order, flags)
     }
 
-    /// A single frame for a caller that cannot wait need not leave the boost alone.
+    /// A single frame for a caller that cannot wait need not leave the boost alone, nor need anyone in the last attempt.
     fn above_unboosted(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
         let at_min = !flags.intersects(AllocFlags::WMARK_LOW | AllocFlags::WMARK_HIGH);
-        self.order == Order::ZERO
+        let atomic = self.order == Order::ZERO && self.gfp.contains(Gfp::ATOMIC_BIT);
+        (atomic || flags.contains(AllocFlags::UNBOOSTED))
             && at_min
-            && self.gfp.contains(Gfp::ATOMIC_BIT)
             && zone.boost() > 0
             && zone.frames_ok(self.order, zone.watermarks().min, self.limit, flags)
     }

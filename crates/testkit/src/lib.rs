@@ -8,11 +8,12 @@
 //! * [`maps`]: memory maps as firmware delivers them on a bad day, and the frames that are in them.
 //! * [`regions`]: such maps out of random bytes, and whether the normaliser gets them right.
 //! * [`movables`]: an owner of movable memory over nothing but a table, and one that breaks every promise.
+//! * [`owners`]: a hosted machine whose owners of memory are the test's.
 //! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
 //! * [`conformance`]: points that every frame allocator should pass, run against ours and against those of others.
 //!
 //! # Where `unsafe` is
-//! In [`host`] (the platform promises, and storage that outlives what lives in it) and in the adapter for a peer whose
+//! In [`host`] and [`owners`] (the platform promises, and storage that outlives what lives in it) and in the adapter for a peer whose
 //! free is an `unsafe fn`. Each block says why.
 
 #![deny(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod maps;
 pub mod movables;
 mod op;
 mod oracle;
+pub mod owners;
 pub mod regions;
 pub mod strategy;
 

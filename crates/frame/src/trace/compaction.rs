@@ -124,6 +124,16 @@ pub struct RunCounts {
     pub failed: u64,
 }
 
+impl core::ops::AddAssign for RunCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.migrate_scanned += other.migrate_scanned;
+        self.free_scanned += other.free_scanned;
+        self.isolated += other.isolated;
+        self.migrated += other.migrated;
+        self.failed += other.failed;
+    }
+}
+
 /// A zone, an order, and the state of their deferral.
 ///
 /// ```

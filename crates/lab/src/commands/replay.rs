@@ -74,6 +74,12 @@ fn root() -> anyhow::Result<PathBuf> {
 
 /// Reads the state and the trace, and replays it.
 pub(crate) fn outcome(trace: &Path, state: Option<&Path>, strictness: Strictness) -> anyhow::Result<Outcome> {
+    // Before the state is looked for beside it. Not opened: a pipe can be read only once.
+    let found =
+        std::fs::metadata(trace).with_context(|| format!("{}: expected a readable trace file", trace.display()))?;
+    if found.is_dir() {
+        bail!("{}: expected a readable trace file, found a directory; `--state` takes one", trace.display());
+    }
     let beside = trace.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let recording = Recording::load(state.unwrap_or(beside))?;
     let bar = progress_bar();

@@ -1,6 +1,197 @@
-//! The simulated machine.
+//! The simulated machine that experiments run on.
 //!
-//! * [`owner`]: who has each frame of its memory, and what follows from that: what can be moved, what can be given up.
+//! Every decision of the allocator, of reclaim and of compaction is made by the real crates; only the world around them is
+//! simulated, and its time. A machine is deterministic: the same setup and the same actors give the same history.
+//!
+//! * [`Machine`]: memory, disk, files, processes, kernel objects and their clock
+//! * [`Actor`]: somebody who does something in steps ([`schedule`])
+//! * [`owner`]: who has each frame of its memory, and what follows from that: what can be moved, what can be given up
+//! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
+//! * `process`: anonymous memory; `objects`: slabs, and shrinking them
+//! * `threads`: kswapd, kcompactd, the write-back thread
+//! * [`costs`]: what everything takes, in simulated time
+//!
+//! # Rules
+//! 1. The allocator comes back in: it moves and evicts pages, and lets others run while it waits. So no borrow of the
+//!    machine's state is held in a call to it.
+//! 2. A step is one operation; what it costs is charged where it is done.
+//! 3. One machine a thread at a time: platform functions are static.
 
-#[expect(dead_code, unused_imports, reason = "the parts of the machine that use it are being added")]
+mod cache;
+pub(crate) mod costs;
+mod disk;
+mod files;
+mod hooks;
+mod objects;
 pub(crate) mod owner;
+mod process;
+mod schedule;
+mod setup;
+mod slab;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod time;
+mod writeback;
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use anyhow::Context;
+use pageblock_frame::CpuId;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+pub(crate) use cache::Stream;
+pub(crate) use files::FileId;
+pub(crate) use process::ProcessId;
+pub(crate) use schedule::{Actor, ActorId, Next};
+pub(crate) use setup::{Setup, zones_of};
+pub(crate) use slab::Kind;
+pub(crate) use time::Time;
+
+use disk::Disk;
+use files::Files;
+use hooks::{Seat, Tally};
+use objects::Slack;
+use owner::{Entered, Memory, Sim};
+use process::Processes;
+use schedule::Schedule;
+use slab::Slabs;
+use threads::Threads;
+use writeback::Dirty;
+
+/// A machine. Lives on one thread.
+///
+/// | field | legal values | who may change it |
+/// |---|---|---|
+/// | `memory` | see there | everybody, through its methods |
+/// | `schedule` | see there | actors spawn, wake, sleep; `run` |
+/// | `disk`, `files`, `slabs`, `dirty`, `processes` | see their types | the operations of `cache`, `objects`, `writeback`, `process`; borrowed for a moment |
+/// | `tally` | counts since the start | the hooks |
+pub(crate) struct Machine {
+    memory: Rc<Memory>,
+    schedule: Schedule,
+    disk: RefCell<Disk>,
+    files: RefCell<Files>,
+    slabs: RefCell<Slabs>,
+    slack: Cell<Slack>,
+    dirty: RefCell<Dirty>,
+    processes: RefCell<Processes>,
+    threads: Threads,
+    tally: RefCell<Tally>,
+    random: RefCell<Xoshiro256PlusPlus>,
+    cpus: u32,
+    /// Frames that the allocator manages.
+    managed: u64,
+    /// The thread is on this machine until this is dropped.
+    _entered: Entered,
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("now", &self.now()).field("memory", &self.memory).finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// Boots a machine, with its kernel threads, and makes it the thread's.
+    pub(crate) fn boot(setup: &Setup) -> anyhow::Result<Rc<Self>> {
+        let memory = Memory::new(&setup.memory).context("the machine does not boot")?;
+        let managed = memory.allocator().stats().managed;
+        let machine = Rc::new_cyclic(|weak: &Weak<Self>| {
+            memory.set_hooks(Some(Rc::new(Seat::new(weak.clone()))));
+            Self {
+                _entered: memory.enter(),
+                memory,
+                schedule: Schedule::new(setup.cpus),
+                disk: RefCell::default(),
+                files: RefCell::default(),
+                slabs: RefCell::default(),
+                slack: Cell::default(),
+                dirty: RefCell::default(),
+                processes: RefCell::default(),
+                threads: Threads::default(),
+                tally: RefCell::default(),
+                random: RefCell::new(Xoshiro256PlusPlus::seed_from_u64(setup.seed)),
+                cpus: setup.cpus.max(1),
+                managed,
+            }
+        });
+        machine.start_threads();
+        Ok(machine)
+    }
+
+    /// Its memory.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The simulated time, for whoever runs.
+    pub(crate) fn now(&self) -> Time {
+        self.schedule.now()
+    }
+
+    /// Frames that the allocator manages.
+    pub(crate) fn managed(&self) -> u64 {
+        self.managed
+    }
+
+    /// Counts since the start.
+    pub(crate) fn tally(&self) -> Tally {
+        *self.tally.borrow()
+    }
+
+    /// Pages read from the disk and written to it since the start.
+    pub(crate) fn transferred(&self) -> (u64, u64) {
+        self.disk.borrow().transferred()
+    }
+
+    /// The machine's dice. Not to be held across a call of the machine.
+    pub(crate) fn dice<R>(&self, throw: impl FnOnce(&mut Xoshiro256PlusPlus) -> R) -> R {
+        throw(&mut self.random.borrow_mut())
+    }
+
+    /// A new actor.
+    pub(crate) fn spawn(&self, actor: impl Actor + 'static) -> ActorId {
+        self.schedule.spawn(Box::new(actor))
+    }
+
+    /// The running actor computes for so many nanoseconds.
+    pub(crate) fn compute(&self, nanoseconds: u64) {
+        self.schedule.charge(nanoseconds);
+        Sim::set_now(self.now().nanoseconds());
+    }
+
+    /// Lets the actors act until `limit`.
+    pub(crate) fn run_until(&self, limit: Time) {
+        self.run_while(limit, &|| true);
+    }
+
+    /// Lets the actors act until `limit`, or until `goes_on` says no: asked before every step.
+    pub(crate) fn run_while(&self, limit: Time, goes_on: &dyn Fn() -> bool) {
+        self.schedule.run(self, limit, &|| !goes_on());
+        if goes_on() {
+            self.schedule.pass(limit);
+        }
+    }
+
+    /// The thread is this actor from here on. Returns what it was before, for [`leave`](Self::leave).
+    fn enter(&self, id: ActorId, time: Time) -> bool {
+        let reclaiming = Sim::is_reclaiming();
+        Sim::set_reclaiming(false);
+        self.resume(Some(id), time);
+        reclaiming
+    }
+
+    /// The actor's step is over.
+    fn leave(&self, before: Option<ActorId>, reclaiming: bool) {
+        Sim::set_reclaiming(reclaiming);
+        self.resume(before, self.now());
+    }
+
+    fn resume(&self, id: Option<ActorId>, time: Time) {
+        Sim::set_cpu(CpuId::new(id.map_or(0, |id| id.number() % self.cpus)));
+        Sim::set_now(time.nanoseconds());
+    }
+}

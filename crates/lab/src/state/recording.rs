@@ -1,5 +1,6 @@
 //! The files of a recording together.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Buddyinfo, FrameMap, Iomem, Pagetypeinfo, Zoneinfo};
@@ -53,7 +54,7 @@ impl State {
 /// ```
 /// use pageblock_lab::state::Recording;
 /// let error = Recording::load("no/such/directory".as_ref()).unwrap_err();
-/// assert!(error.to_string().contains("before/iomem"));
+/// assert_eq!(error.to_string(), "no/such/directory: expected a directory with the machine's state");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recording {
@@ -67,8 +68,12 @@ impl Recording {
     /// Reads `before` and, if it is there, `after` in `directory`; or `directory` itself as the state before.
     ///
     /// # Errors
-    /// The first file that is missing or malformed.
+    /// The directory is missing, or the first file that is missing or malformed.
     pub fn load(directory: &Path) -> Result<Self, InputError> {
+        if !directory.is_dir() {
+            let (file, expected) = (directory.to_owned(), "a directory with the machine's state");
+            return Err(InputError::Open { file, expected, source: io::ErrorKind::NotADirectory.into() });
+        }
         let before = directory.join("before");
         if !before.is_dir() && directory.join("buddyinfo").exists() {
             return Ok(Self { before: State::load(directory)?, after: None });

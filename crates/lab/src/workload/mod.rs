@@ -1,5 +1,7 @@
 //! Experiments of the seed documents, run on our code.
 //!
+//! * [`pcp`]: seed 004, how often CPUs meet at the zone lock
 //! * [`timedmunlock`]: seed 001, the time that munlock of a large area takes.
 
+pub(crate) mod pcp;
 pub(crate) mod timedmunlock;

@@ -1,7 +1,9 @@
 //! The facade: boot, limits, fallback, errors, and everything beside the oracle.
 
 mod boot;
+mod compaction;
 mod conformance;
+mod fair;
 mod faults;
 mod machine;
 mod oracle;
@@ -9,4 +11,5 @@ mod pressed;
 mod pressure;
 mod report;
 mod slowpath;
+mod stalls;
 mod zones;

@@ -60,9 +60,9 @@ fn kswapd_takes_off_what_it_saw() {
     mix(&frames, Gfp::KERNEL);
     let seen = normal.boost();
     normal.set_boost(seen + 100); // boosted again meanwhile
-    normal.lower_boost::<Pressed>(seen);
+    normal.lower_boost(seen);
     assert_eq!(normal.boost(), 100);
-    normal.lower_boost::<Pressed>(seen);
+    normal.lower_boost(seen);
     assert_eq!(normal.boost(), 0);
 }
 

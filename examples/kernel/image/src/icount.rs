@@ -51,6 +51,15 @@ fn empty() -> u64 {
     (0..8).map(|_| (now(), now())).map(|(start, end)| end - start).min().unwrap_or(0)
 }
 
+/// What a call returns, and the instructions between two readings around it, `overhead` less.
+#[inline(always)]
+fn timed<R>(overhead: u64, call: impl FnOnce() -> R) -> (R, u64) {
+    let start = now();
+    let result = call();
+    let end = now();
+    (result, end - start - overhead)
+}
+
 /// Sum, least, greatest of a series.
 #[derive(Clone, Copy)]
 struct Cost {
@@ -129,17 +138,13 @@ fn pairs(overhead: u64) {
 fn measure_pairs(order: Order, overhead: u64) -> (Cost, Cost) {
     let (mut alloc, mut free) = (Cost::new(), Cost::new());
     for round in 0..2100 {
-        let start = now();
-        let pfn = mm::alloc(black_box(order), Gfp::KERNEL);
-        let middle = now();
+        let (pfn, taking) = timed(overhead, || mm::alloc(black_box(order), Gfp::KERNEL));
         let pfn = black_box(pfn).expect("memory for the measurement");
-        let before = now();
-        let freed = mm::free(pfn, black_box(order));
-        let end = now();
+        let (freed, giving) = timed(overhead, || mm::free(pfn, black_box(order)));
         assert!(black_box(freed).is_ok());
         if round >= 100 {
-            alloc.add(middle - start - overhead);
-            free.add(end - before - overhead);
+            alloc.add(taking);
+            free.add(giving);
         }
     }
     (alloc, free)
@@ -178,23 +183,13 @@ fn shuffle(words: &mut [u64], random: &mut Xoshiro256PlusPlus) {
 fn bulk(overhead: u64) {
     let (frames, pfn, order) = words(BULK);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    println!("bulk: {BULK} frames       alloc    p99    max    free    p99    max |  Linux 6.1 alloc    free | ratio");
-    for (kind, (linux_alloc, linux_free)) in ["in order", "random", "reverse"].into_iter().zip(LINUX_BULK) {
+    heading("bulk: 65536 frames");
+    for (kind, linux) in ["in order", "random", "reverse"].into_iter().zip(LINUX_BULK) {
         let mut last = (Series::new(), Series::new());
         for _ in 0..4 {
             last = bulk_round(frames, kind, &mut random, overhead);
         }
-        let (mut alloc, mut free) = last;
-        let (whole, tenth) = ratio(linux_alloc + linux_free, alloc.cost.mean() + free.cost.mean());
-        println!(
-            "  {kind:<8}             {:>7} {:>6} {:>6} {:>7} {:>6} {:>6} | {linux_alloc:>16} {linux_free:>7} | {whole}.{tenth}",
-            alloc.cost.mean(),
-            alloc.percentile_99(),
-            alloc.cost.max,
-            free.cost.mean(),
-            free.percentile_99(),
-            free.cost.max
-        );
+        row(kind, last, linux);
     }
     must_free(pfn, order);
 }
@@ -202,11 +197,9 @@ fn bulk(overhead: u64) {
 fn bulk_round(frames: &mut [u64], kind: &str, random: &mut Xoshiro256PlusPlus, overhead: u64) -> (Series, Series) {
     let (mut alloc, mut free) = (Series::new(), Series::new());
     for slot in frames.iter_mut() {
-        let start = now();
-        let pfn = mm::alloc(Order::ZERO, Gfp::KERNEL);
-        let end = now();
+        let (pfn, cost) = timed(overhead, || mm::alloc(Order::ZERO, Gfp::KERNEL));
         *slot = pfn.expect("memory for the measurement").as_u64();
-        alloc.add(end - start - overhead);
+        alloc.add(cost);
     }
     match kind {
         "random" => shuffle(frames, random),
@@ -214,11 +207,9 @@ fn bulk_round(frames: &mut [u64], kind: &str, random: &mut Xoshiro256PlusPlus, o
         _ => {}
     }
     for slot in frames.iter() {
-        let start = now();
-        let freed = mm::free(Pfn::new(*slot), Order::ZERO);
-        let end = now();
+        let (freed, cost) = timed(overhead, || mm::free(Pfn::new(*slot), Order::ZERO));
         assert!(freed.is_ok());
-        free.add(end - start - overhead);
+        free.add(cost);
     }
     (alloc, free)
 }
@@ -253,21 +244,30 @@ impl Series {
     }
 }
 
+/// The heading of a table of [`row`]s.
+fn heading(title: &str) {
+    println!("{title:<22} alloc    p99    max    free    p99    max |  Linux 6.1 alloc    free | ratio");
+}
+
+/// One line: allocations and frees, beside Linux's.
+fn row(name: &str, (mut alloc, mut free): (Series, Series), (linux_alloc, linux_free): (u64, u64)) {
+    let (whole, tenth) = ratio(linux_alloc + linux_free, alloc.cost.mean() + free.cost.mean());
+    println!(
+        "  {name:<17} {:>8} {:>6} {:>6} {:>7} {:>6} {:>6} | {linux_alloc:>16} {linux_free:>7} | {whole}.{tenth}",
+        alloc.cost.mean(),
+        alloc.percentile_99(),
+        alloc.cost.max,
+        free.cost.mean(),
+        free.percentile_99(),
+        free.cost.max
+    );
+}
+
 /// Random allocation and free around half occupancy.
 fn mix(overhead: u64) {
-    println!("mix at half occupancy    alloc    p99    max    free    p99    max |  Linux 6.1 alloc    free | ratio");
-    for ((name, orders), (linux_alloc, linux_free)) in [("orders 0..3", 4), ("order 0", 1)].into_iter().zip(LINUX_MIX) {
-        let (mut alloc, mut free) = mix_run(orders, overhead);
-        let (whole, tenth) = ratio(linux_alloc + linux_free, alloc.cost.mean() + free.cost.mean());
-        println!(
-            "  {name:<12}         {:>7} {:>6} {:>6} {:>7} {:>6} {:>6} | {linux_alloc:>16} {linux_free:>7} | {whole}.{tenth}",
-            alloc.cost.mean(),
-            alloc.percentile_99(),
-            alloc.cost.max,
-            free.cost.mean(),
-            free.percentile_99(),
-            free.cost.max
-        );
+    heading("mix at half occupancy");
+    for ((name, orders), linux) in [("orders 0..3", 4), ("order 0", 1)].into_iter().zip(LINUX_MIX) {
+        row(name, mix_run(orders, overhead), linux);
     }
 }
 
@@ -333,19 +333,15 @@ fn mix_run(orders: u64, overhead: u64) -> (Series, Series) {
 #[inline(never)]
 fn mix_alloc(pool: &mut Pool, order: u64, overhead: u64) -> u64 {
     let order = Order::new(order as u8).unwrap_or(Order::ZERO);
-    let start = now();
-    let pfn = mm::alloc(black_box(order), Gfp::KERNEL);
-    let end = now();
+    let (pfn, cost) = timed(overhead, || mm::alloc(black_box(order), Gfp::KERNEL));
     pool.push(pfn.expect("memory for the measurement"), order);
-    end - start - overhead
+    cost
 }
 
 #[inline(never)]
 fn mix_free(pool: &mut Pool, victim: usize, overhead: u64) -> u64 {
     let (pfn, order) = pool.remove(victim);
-    let start = now();
-    let freed = mm::free(pfn, black_box(order));
-    let end = now();
+    let (freed, cost) = timed(overhead, || mm::free(pfn, black_box(order)));
     assert!(freed.is_ok());
-    end - start - overhead
+    cost
 }

@@ -66,6 +66,11 @@ impl Sim {
         RECLAIMING.set(reclaiming);
     }
 
+    /// Whether the current task frees memory for itself.
+    pub(crate) fn is_reclaiming() -> bool {
+        RECLAIMING.get()
+    }
+
     /// Says which node each CPU of the machine to be built is on.
     pub(super) fn set_nodes(nodes: &[NodeId]) {
         NODES.set(nodes.to_vec());

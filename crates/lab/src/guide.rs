@@ -1,0 +1,26 @@
+//! The guide's chapters: their programs are compiled and run as documentation tests. `docs/loom.md` is `pageblock-buddy`'s,
+//! which is built with loom as well; `tests/guide.rs` looks at the commands.
+
+#[doc = include_str!("../../../docs/concepts.md")]
+struct Concepts;
+
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;
+
+#[doc = include_str!("../../../docs/configuration.md")]
+struct Configuration;
+
+#[doc = include_str!("../../../docs/porting.md")]
+struct Porting;
+
+#[doc = include_str!("../../../docs/reports.md")]
+struct Reports;
+
+#[doc = include_str!("../../../docs/experiments.md")]
+struct Experiments;
+
+#[doc = include_str!("../../../docs/fidelity.md")]
+struct Fidelity;
+
+#[doc = include_str!("../../../docs/conformance.md")]
+struct Conformance;

@@ -1,0 +1,151 @@
+//! Reading, writing and deleting files through the page cache.
+
+use pageblock_frame::{DescFlags, Gfp};
+
+use super::disk::Transfer;
+use super::owner::Name;
+use super::{FileId, Machine, Time, costs};
+
+/// A reader's place in a file, from which its read-ahead follows (`struct file_ra_state`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Stream {
+    /// The page after the last one that was asked for.
+    next: u32,
+    /// Pages read ahead the last time; 0: nothing was.
+    window: u32,
+}
+
+/// The first window of a sequential reader.
+const FIRST_WINDOW: u32 = 4;
+
+impl Machine {
+    /// A new file of so many pages; nothing of it is in memory.
+    pub(crate) fn create_file(&self, pages: u32) -> FileId {
+        self.files.borrow_mut().create(pages)
+    }
+
+    /// Leaves so many pages of the disk unused between the files before and after.
+    pub(crate) fn skip_disk(&self, pages: u64) {
+        self.files.borrow_mut().skip(pages);
+    }
+
+    /// Number of pages of a file.
+    pub(crate) fn file_pages(&self, file: FileId) -> u32 {
+        self.files.borrow().pages(file)
+    }
+
+    /// Opens a file: its dentry and inode are in memory then. One that was forgotten is read from the disk; the answer says
+    /// until when that takes.
+    pub(crate) fn open(&self, file: FileId) -> Option<Time> {
+        self.compute(costs::OPEN);
+        let kinds = self.files.borrow_mut().open(file);
+        if kinds.is_empty() {
+            return None;
+        }
+        let objects = kinds.into_iter().filter_map(|kind| self.object(kind)).collect();
+        let unwanted = self.files.borrow_mut().know(file, objects);
+        self.release(unwanted);
+        None
+    }
+
+    /// Reads `count` pages from page `first` on. If some had to come from the disk, the time when they are there.
+    pub(crate) fn read(&self, file: FileId, first: u32, count: u32, stream: &mut Stream) -> Option<Time> {
+        let mut done = None;
+        let end = first.saturating_add(count).min(self.file_pages(file));
+        for page in first..end {
+            let name = Name::File { file: file.0, index: page };
+            let found = self.memory.find(name);
+            self.compute(costs::CACHE_HIT);
+            match found {
+                Some(pfn) => self.memory.touch(pfn),
+                None => done = self.read_ahead(file, page, stream).max(done),
+            }
+            stream.next = page + 1;
+        }
+        done
+    }
+
+    /// Brings a page into memory, and what the reader will probably want next.
+    fn read_ahead(&self, file: FileId, page: u32, stream: &mut Stream) -> Option<Time> {
+        let sequential = page == stream.next;
+        stream.window = match stream.window {
+            _ if !sequential => 1,
+            0 | 1 => FIRST_WINDOW,
+            window => (window * 2).min(costs::READAHEAD),
+        };
+        let end = page.saturating_add(stream.window).min(self.file_pages(file));
+        let (mut run, mut done) = ((page, page), None);
+        for index in page..end {
+            let name = Name::File { file: file.0, index };
+            if self.memory.find(name).is_some() {
+                done = self.transfer(file, run).max(done);
+                run = (index + 1, index + 1);
+                continue;
+            }
+            let gfp = if index == page { CACHE } else { CACHE | Gfp::NORETRY | Gfp::NOWARN };
+            if self.memory.take_page(name, gfp).is_err() {
+                self.tally.borrow_mut().out_of_memory += u64::from(index == page);
+                break;
+            }
+            run.1 = index + 1;
+        }
+        self.transfer(file, run).max(done)
+    }
+
+    /// Reads neighbouring pages from the disk.
+    fn transfer(&self, file: FileId, (first, end): (u32, u32)) -> Option<Time> {
+        if first == end {
+            return None;
+        }
+        let sector = self.files.borrow().sector(file, first);
+        Some(self.disk.borrow_mut().submit(Transfer::Read, sector, u64::from(end - first), self.now()))
+    }
+
+    /// Writes `count` whole pages from page `first` on, into memory: the disk gets them later. If too much of memory is dirty, the time
+    /// until which the writer has to wait.
+    pub(crate) fn write(&self, file: FileId, first: u32, count: u32) -> Option<Time> {
+        let end = first.saturating_add(count).min(self.file_pages(file));
+        for index in first..end {
+            let name = Name::File { file: file.0, index };
+            let found = self.memory.find(name);
+            let pfn = match found {
+                Some(pfn) => pfn,
+                None => match self.memory.take_page(name, CACHE | Gfp::WRITE) {
+                    Ok(pfn) => pfn,
+                    Err(_) => {
+                        self.tally.borrow_mut().out_of_memory += 1;
+                        continue;
+                    }
+                },
+            };
+            self.compute(costs::CACHE_HIT);
+            if found.is_some() {
+                self.memory.touch(pfn);
+            }
+            if !self.memory.flags(pfn).contains(DescFlags::DIRTY) {
+                self.memory.make_dirty(pfn);
+                self.dirty.borrow_mut().add(self.now(), file, index);
+            }
+        }
+        self.balance_dirty()
+    }
+
+    /// Deletes a file: its pages, its objects, its place on the disk.
+    pub(crate) fn delete_file(&self, file: FileId) {
+        self.compute(costs::OPEN);
+        let pages = self.memory.pages_of(Name::of_file(file.0));
+        let dirty = pages.iter().filter(|(_, pfn)| self.memory.flags(*pfn).contains(DescFlags::DIRTY)).count();
+        self.dirty.borrow_mut().forget(dirty as u64);
+        self.memory.end(Name::of_file(file.0));
+        let objects = self.files.borrow_mut().delete(file);
+        self.release(objects);
+    }
+
+    /// Pages of a file in memory.
+    pub(crate) fn cached(&self, file: FileId) -> u64 {
+        self.memory.pages_of(Name::of_file(file.0)).len() as u64
+    }
+}
+
+/// Flags of pages of the cache.
+const CACHE: Gfp = Gfp::HIGHUSER_MOVABLE;

@@ -1,0 +1,216 @@
+//! Files: where they lie on the disk, and which kernel objects stand for them in memory. Their pages are the owner's.
+
+use std::collections::VecDeque;
+
+use super::disk::Sector;
+use super::slab::{Kind, Object};
+
+/// Names a file. A number is never used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct FileId(pub(crate) u32);
+
+/// Pages that one radix-tree node covers.
+const NODE_PAGES: u32 = 64;
+
+#[derive(Debug)]
+struct File {
+    /// Where its first page lies; the others follow.
+    start: u64,
+    pages: u32,
+    /// While somebody may find it by name without looking at the disk.
+    dentry: Option<Object>,
+    /// Inode and tree nodes, while it is known in memory.
+    objects: Vec<Object>,
+    looks: Looks,
+    exists: bool,
+}
+
+/// What the shrinker does when it looks at a file the next time: the dentry goes first, and only then is the inode on a list of its
+/// own; both get a second chance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Looks {
+    /// Take the dentry's mark of use away.
+    Unmark,
+    /// Free the dentry.
+    FreeDentry,
+    /// Take the inode's mark away.
+    UnmarkInode,
+    /// Free the inode.
+    FreeInode,
+}
+
+/// All files of a machine.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    files: Vec<File>,
+    /// Where the next file goes: the disk is large and never full.
+    end: u64,
+    /// Files known in memory, the one that was looked at longest ago first; some perhaps deleted by now.
+    known: VecDeque<FileId>,
+    known_count: u64,
+}
+
+/// What a shrinker does with the file that is next.
+#[derive(Debug)]
+pub(crate) enum Pruned {
+    /// It was used: it stays.
+    Kept,
+    /// This is to be freed.
+    Dentry(Object),
+    /// These are to be freed, and the pages that the file still has.
+    Inode(FileId, Vec<Object>),
+}
+
+impl Files {
+    /// A new file of so many pages, behind all others on the disk.
+    pub(crate) fn create(&mut self, pages: u32) -> FileId {
+        let id = FileId(self.files.len() as u32);
+        let looks = Looks::Unmark;
+        self.files.push(File { start: self.end, pages, dentry: None, objects: Vec::new(), looks, exists: true });
+        self.end += u64::from(pages.max(1));
+        id
+    }
+
+    /// Leaves a gap on the disk: what comes next is far away.
+    pub(crate) fn skip(&mut self, pages: u64) {
+        self.end += pages;
+    }
+
+    /// Number of pages.
+    pub(crate) fn pages(&self, id: FileId) -> u32 {
+        self.files.get(id.0 as usize).map_or(0, |file| file.pages)
+    }
+
+    /// True until it is deleted.
+    pub(crate) fn exists(&self, id: FileId) -> bool {
+        self.files.get(id.0 as usize).is_some_and(|file| file.exists)
+    }
+
+    /// Where a page lies.
+    pub(crate) fn sector(&self, id: FileId, page: u32) -> Sector {
+        Sector(self.files.get(id.0 as usize).map_or(0, |file| file.start) + u64::from(page))
+    }
+
+    /// The file is used. The kinds of objects that have to be allocated first if they are not there.
+    pub(crate) fn open(&mut self, id: FileId) -> Vec<Kind> {
+        let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return Vec::new() };
+        file.looks = Looks::Unmark;
+        let mut kinds = Vec::new();
+        if file.dentry.is_none() {
+            kinds.push(Kind::Dentry);
+        }
+        if file.objects.is_empty() {
+            let nodes = if file.pages > 1 { file.pages.div_ceil(NODE_PAGES) } else { 0 };
+            kinds.push(Kind::Inode);
+            kinds.extend(std::iter::repeat_n(Kind::RadixNode, nodes as usize));
+        }
+        kinds
+    }
+
+    /// The objects that [`open`](Self::open) asked for. Back come those that somebody else brought meanwhile.
+    pub(crate) fn know(&mut self, id: FileId, objects: Vec<Object>) -> Vec<Object> {
+        let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return objects };
+        let (dentries, rest): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| object.kind() == Kind::Dentry);
+        let mut unwanted = Vec::new();
+        for dentry in dentries {
+            unwanted.extend(file.dentry.replace(dentry));
+        }
+        if file.objects.is_empty() && !rest.is_empty() {
+            file.objects = rest;
+            self.known.push_back(id);
+            self.known_count += 1;
+        } else {
+            unwanted.extend(rest);
+        }
+        unwanted
+    }
+
+    /// Looks at the file that was looked at longest ago (`prune_dcache_sb()` and `prune_icache_sb()`). `None` if no file is known.
+    pub(crate) fn prune(&mut self) -> Option<Pruned> {
+        loop {
+            let id = self.known.pop_front()?;
+            let file = &mut self.files[id.0 as usize];
+            if file.objects.is_empty() {
+                continue;
+            }
+            let next = match file.looks {
+                Looks::Unmark => Looks::FreeDentry,
+                Looks::FreeDentry => Looks::UnmarkInode,
+                Looks::UnmarkInode => Looks::FreeInode,
+                Looks::FreeInode => {
+                    self.known_count -= 1;
+                    return Some(Pruned::Inode(id, std::mem::take(&mut file.objects)));
+                }
+            };
+            file.looks = next;
+            self.known.push_back(id);
+            let dentry = if next == Looks::UnmarkInode { file.dentry.take() } else { None };
+            return Some(dentry.map_or(Pruned::Kept, Pruned::Dentry));
+        }
+    }
+
+    /// Forgets a file for good; its objects are to be freed.
+    pub(crate) fn delete(&mut self, id: FileId) -> Vec<Object> {
+        let Some(file) = self.files.get_mut(id.0 as usize) else { return Vec::new() };
+        file.exists = false;
+        self.known_count -= u64::from(!file.objects.is_empty());
+        let mut objects = std::mem::take(&mut file.objects);
+        objects.extend(file.dentry.take());
+        objects
+    }
+
+    /// Files known in memory.
+    pub(crate) fn known(&self) -> u64 {
+        self.known_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::slab::Slabs;
+    use pageblock_frame::{Order, Pfn};
+
+    fn objects(kinds: &[Kind]) -> Vec<Object> {
+        let mut slabs = Slabs::default();
+        let take = |(at, kind): (usize, &Kind)| {
+            slabs.add(*kind, Pfn::new(at as u64), Order::ZERO);
+            slabs.take(*kind).unwrap()
+        };
+        kinds.iter().enumerate().map(take).collect()
+    }
+
+    #[test]
+    fn a_file_is_pruned_when_it_was_not_used_since_the_last_look() {
+        let mut files = Files::default();
+        let id = files.create(65);
+        let kinds = files.open(id);
+        assert_eq!(kinds, [Kind::Dentry, Kind::Inode, Kind::RadixNode, Kind::RadixNode]);
+        assert!(files.know(id, objects(&kinds)).is_empty());
+        assert!(files.open(id).is_empty(), "it is known");
+        assert_eq!(files.know(id, objects(&kinds[1..])).len(), 3, "what came second goes back");
+        assert!(matches!(files.prune(), Some(Pruned::Kept)));
+        assert!(matches!(files.prune(), Some(Pruned::Dentry(_))));
+        assert_eq!(files.open(id), [Kind::Dentry], "the name is looked up again");
+        assert!(files.know(id, objects(&kinds[..1])).is_empty());
+        for _ in 0..2 {
+            assert!(matches!(files.prune(), Some(Pruned::Kept | Pruned::Dentry(_))));
+        }
+        assert!(matches!(files.prune(), Some(Pruned::Kept)));
+        assert!(matches!(files.prune(), Some(Pruned::Inode(_, objects)) if objects.len() == 3));
+        assert!(files.prune().is_none());
+        assert_eq!((files.known(), files.exists(id)), (0, true));
+    }
+
+    #[test]
+    fn files_follow_one_another_on_the_disk() {
+        let mut files = Files::default();
+        let (first, second) = (files.create(3), files.create(1));
+        assert_eq!((files.sector(first, 2), files.sector(second, 0)), (Sector(2), Sector(3)));
+        files.skip(100);
+        let third = files.create(1);
+        assert_eq!(files.sector(third, 0), Sector(104));
+        files.delete(first);
+        assert!(!files.exists(first) && files.open(first).is_empty());
+    }
+}

@@ -1,0 +1,146 @@
+//! The machine as the allocator sees it: who is woken, who waits, what is counted.
+
+use std::rc::{Rc, Weak};
+
+use pageblock_frame::trace::{CompactEvent, Event};
+use pageblock_frame::{CpuId, Gfp, NodeId, PAGEBLOCK_ORDER};
+use serde::Serialize;
+
+use super::owner::{Hooks, Sim};
+use super::{Machine, Time, costs};
+
+/// What happened since the start, in the words of `/proc/vmstat`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Tally {
+    /// Blocks handed out.
+    pub(crate) allocs: u64,
+    /// Page faults without I/O.
+    pub(crate) minor_faults: u64,
+    /// Page faults with I/O.
+    pub(crate) major_faults: u64,
+    /// Requests for single frames that failed: the machine would have killed somebody.
+    pub(crate) out_of_memory: u64,
+    /// Kernel objects that shrinkers looked at.
+    pub(crate) slabs_scanned: u64,
+    /// Pages dropped together with their inode, by tasks that reclaim for themselves and by kswapd.
+    pub(crate) inode_steals: u64,
+    /// Fallbacks between migrate types.
+    pub(crate) fallbacks: u64,
+    /// Of those, the ones that took less than a pageblock.
+    pub(crate) fragmenting: u64,
+    /// Times that kswapd was woken.
+    pub(crate) kswapd_wakes: u64,
+    /// Times that somebody waited inside an allocation.
+    pub(crate) waits: u64,
+    /// Nanoseconds of that.
+    pub(crate) waited: u64,
+    /// Frames that the migrate scanner looked at.
+    pub(crate) migrate_scanned: u64,
+    /// Frames that the free scanner looked at.
+    pub(crate) free_scanned: u64,
+    /// Frames moved.
+    pub(crate) migrated: u64,
+}
+
+/// The machine's place in its own memory: does not keep it alive.
+pub(super) struct Seat(Weak<Machine>);
+
+impl Seat {
+    pub(super) fn new(machine: Weak<Machine>) -> Self {
+        Self(machine)
+    }
+
+    fn machine(&self) -> Option<Rc<Machine>> {
+        self.0.upgrade()
+    }
+}
+
+impl Hooks for Seat {
+    fn wake_kswapd(&self, node: NodeId) {
+        if let Some(machine) = self.machine() {
+            machine.tally.borrow_mut().kswapd_wakes += 1;
+            machine.wake_kswapd(node);
+        }
+    }
+
+    fn wake_kcompactd(&self, node: NodeId) {
+        if let Some(machine) = self.machine() {
+            machine.wake_kcompactd(node);
+        }
+    }
+
+    fn wait_until(&self, _node: NodeId, deadline: u64) {
+        if let Some(machine) = self.machine() {
+            machine.wait_until(Time::new(deadline));
+        }
+    }
+
+    fn wake_waiters(&self, _node: NodeId) {
+        if let Some(machine) = self.machine() {
+            machine.schedule.wake_waiters();
+        }
+    }
+
+    fn kick(&self, cpu: CpuId) {
+        if let Some(machine) = self.machine() {
+            let before = machine.schedule.current();
+            Sim::set_cpu(cpu);
+            machine.memory.allocator().handle_kick();
+            machine.resume(before, machine.now());
+        }
+    }
+
+    fn trace(&self, event: &Event) {
+        if let Some(machine) = self.machine() {
+            machine.note(event);
+        }
+    }
+}
+
+impl Machine {
+    /// Counts an event, and charges what it stands for.
+    fn note(&self, event: &Event) {
+        let mut tally = self.tally.borrow_mut();
+        let cost = match *event {
+            Event::Alloc { order, gfp, .. } => {
+                tally.allocs += 1;
+                let zeroed = if gfp.contains(Gfp::ZERO) { order.frames() * costs::ZERO_PAGE } else { 0 };
+                zeroed + if order == PAGEBLOCK_ORDER { costs::ALLOC_HUGE } else { costs::ALLOC }
+            }
+            Event::Free { .. } => costs::FREE,
+            Event::Fallback(fallback) => {
+                tally.fallbacks += 1;
+                tally.fragmenting += u64::from(fallback.is_fragmenting());
+                0
+            }
+            Event::Compaction(CompactEvent::IsolateMigrate { scanned, .. }) => {
+                tally.migrate_scanned += scanned;
+                scanned * costs::SCAN_SOURCE
+            }
+            Event::Compaction(CompactEvent::IsolateFree { scanned, .. }) => {
+                tally.free_scanned += scanned;
+                scanned * costs::SCAN_TARGET
+            }
+            Event::Compaction(CompactEvent::Migrate { migrated, .. }) => {
+                tally.migrated += migrated;
+                migrated * costs::MIGRATE
+            }
+            _ => 0,
+        };
+        drop(tally);
+        if cost > 0 {
+            self.compute(cost);
+        }
+    }
+
+    /// The running actor waits inside the allocator.
+    fn wait_until(&self, deadline: Time) {
+        let (id, began, reclaiming) = (self.schedule.current(), self.now(), Sim::is_reclaiming());
+        self.schedule.wait_until(self, deadline);
+        Sim::set_reclaiming(reclaiming);
+        self.resume(id, self.now());
+        let mut tally = self.tally.borrow_mut();
+        tally.waits += 1;
+        tally.waited += self.now().since(began);
+    }
+}

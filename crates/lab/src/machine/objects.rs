@@ -1,0 +1,148 @@
+//! Kernel objects: slabs that are filled from the allocator, and the shrinkers that empty them.
+
+use pageblock_frame::{Gfp, Order, Pfn};
+
+use super::files::Pruned;
+use super::owner::{Holder, Name};
+use super::slab::Object;
+use super::{FileId, Kind, Machine, costs};
+
+/// What shrinkers still owe, so that small shares add up: objects to look at, in 1024ths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slack(u64);
+
+/// Looks until a file that nobody uses is forgotten.
+const LOOKS: u32 = 4;
+/// What a shrinker looks at in one go.
+const BATCH: u64 = 128;
+
+impl Machine {
+    /// Allocates an object; `None` if memory is out.
+    pub(crate) fn object(&self, kind: Kind) -> Option<Object> {
+        self.compute(costs::SLAB_OBJECT);
+        loop {
+            let taken = self.slabs.borrow_mut().take(kind);
+            if taken.is_some() {
+                return taken;
+            }
+            let (pfn, order) = self.new_slab(kind)?;
+            self.slabs.borrow_mut().add(kind, pfn, order);
+        }
+    }
+
+    /// A slab of the kind's order, or of one frame if that cannot be had easily (SLUB's `allocate_slab()`).
+    fn new_slab(&self, kind: Kind) -> Option<(Pfn, Order)> {
+        let (gfp, holder): (Gfp, fn(Order) -> Holder) = if kind.is_reclaimable() {
+            (Gfp::NOFS | Gfp::RECLAIMABLE, |order| Holder::Slab { order })
+        } else {
+            (Gfp::KERNEL, |order| Holder::Kernel { order })
+        };
+        let order = kind.order();
+        if order > Order::ZERO {
+            // Without waiting: the large slab is a wish.
+            let easy = (gfp | Gfp::NOWARN | Gfp::NORETRY) - Gfp::DIRECT_RECLAIM;
+            if let Ok(pfn) = self.memory.take(holder(order), easy) {
+                return Some((pfn, order));
+            }
+        }
+        let pfn = self.memory.take(holder(Order::ZERO), gfp);
+        if pfn.is_err() {
+            self.tally.borrow_mut().out_of_memory += 1;
+        }
+        Some((pfn.ok()?, Order::ZERO))
+    }
+
+    /// Frees objects.
+    pub(crate) fn release(&self, objects: impl IntoIterator<Item = Object>) -> u64 {
+        let mut frames = 0;
+        for object in objects {
+            self.compute(costs::SLAB_OBJECT);
+            let emptied = self.slabs.borrow_mut().give(object);
+            if let Some((pfn, order)) = emptied {
+                self.memory.free(pfn);
+                frames += order.frames();
+            }
+        }
+        frames
+    }
+
+    /// Allocates a block for the kernel, for good.
+    pub(crate) fn kernel_block(&self, order: Order, gfp: Gfp) -> Option<Pfn> {
+        self.memory.take(Holder::Kernel { order }, gfp).ok()
+    }
+
+    /// Objects of a kind, and the frames of their slabs.
+    pub(crate) fn slab_usage(&self, kind: Kind) -> (u64, u64) {
+        self.slabs.borrow().usage(kind)
+    }
+
+    /// Looks at as many dentries and inodes as is fair when `scanned` of `pages` pages on LRU lists were looked at (`shrink_slab()`,
+    /// two seeks an object: the same share of both, twice). Returns the frames that came free.
+    pub(crate) fn shrink_objects(&self, scanned: u64, pages: u64) -> u64 {
+        let known = self.files.borrow().known();
+        let share = known * 2 * scanned * 1024 / (pages + 1);
+        let owed = self.slack.get().0 + share;
+        let count = (owed / 1024).min(known * 2);
+        if count < BATCH {
+            self.slack.set(Slack(owed));
+            return 0;
+        }
+        self.slack.set(Slack(0));
+        self.prune(count)
+    }
+
+    /// Looks at so many files, and forgets those that were not used since the last look, with the pages that they still have.
+    pub(super) fn prune(&self, count: u64) -> u64 {
+        let mut frames = 0;
+        for _ in 0..count {
+            let next = self.files.borrow_mut().prune();
+            self.compute(costs::SHRINK_OBJECT);
+            self.tally.borrow_mut().slabs_scanned += 1;
+            match next {
+                None => break,
+                Some(Pruned::Kept) => {}
+                Some(Pruned::Dentry(dentry)) => frames += self.release([dentry]),
+                Some(Pruned::Inode(file, objects)) => {
+                    if !self.drop_clean(file) {
+                        // Dirty pages keep their inode (it is on the list of those to be written).
+                        self.files.borrow_mut().know(file, objects);
+                        continue;
+                    }
+                    frames += self.release(objects);
+                }
+            }
+        }
+        frames
+    }
+
+    /// Drops the clean pages of a file; false if there remain others.
+    fn drop_clean(&self, file: FileId) -> bool {
+        let mut all = true;
+        for (_, pfn) in self.memory.pages_of(Name::of_file(file.0)) {
+            if self.memory.is_clean_and_idle(pfn) {
+                self.memory.free(pfn);
+                self.tally.borrow_mut().inode_steals += 1;
+            } else {
+                all = false;
+            }
+        }
+        all
+    }
+
+    /// Writes 3 to `/proc/sys/vm/drop_caches`: forgets all clean pages of files, and all objects that can be had again.
+    pub(crate) fn drop_caches(&self) {
+        let held: Vec<Pfn> = self
+            .memory
+            .held()
+            .filter(|(_, holder)| matches!(holder, Holder::File { .. }))
+            .map(|(pfn, _)| pfn)
+            .collect();
+        for pfn in held {
+            if self.memory.is_clean_and_idle(pfn) {
+                self.memory.free(pfn);
+            }
+        }
+        let known = self.files.borrow().known();
+        self.prune(known * u64::from(LOOKS));
+    }
+}

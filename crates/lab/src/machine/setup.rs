@@ -1,0 +1,45 @@
+//! What a machine is made of.
+
+use pageblock::{Config, Region, RegionKind, ZoneLimits};
+use pageblock_frame::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn};
+
+use super::owner::{LruScope, MemoryConfig};
+
+/// A machine before it boots.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Memory, allocator and lists.
+    pub(crate) memory: MemoryConfig,
+    /// CPUs, up to 64.
+    pub(crate) cpus: u32,
+    /// Of the machine's dice.
+    pub(crate) seed: u64,
+}
+
+impl Setup {
+    /// One node of `bytes` without holes, in the zones that `allocator` says, with swap of half its size.
+    pub(crate) fn new(bytes: u64, cpus: u32, allocator: Config, lru: LruScope) -> Self {
+        let regions = vec![Region::new(0u64, bytes, RegionKind::Usable)];
+        let mut memory = MemoryConfig::new(regions, allocator.cpus(cpus as usize));
+        memory.lru = lru;
+        memory.swap = bytes / PAGE_SIZE / 2;
+        Self { memory, cpus, seed: 1 }
+    }
+
+    /// With these dice.
+    pub(crate) fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+}
+
+/// Zones of a machine with `bytes` of memory: DMA of 16 MiB, or of a 64th of a small machine's; DMA32 of this many thousandths
+/// of the rest.
+pub(crate) fn zones_of(bytes: u64, dma32: u64) -> ZoneLimits {
+    let frames = bytes / PAGE_SIZE;
+    let whole = |frames: u64| frames / PAGEBLOCK_FRAMES * PAGEBLOCK_FRAMES;
+    // Zones begin where blocks of the largest order do.
+    let most = Order::MAX.frames();
+    let dma = (frames / 64 / most * most).clamp(most, (16 << 20) / PAGE_SIZE);
+    let low = dma + whole((frames - dma) * dma32 / 1000);
+    ZoneLimits { dma_end: Some(Pfn::new(dma)), dma32_end: Some(Pfn::new(low)), ..ZoneLimits::single() }
+}

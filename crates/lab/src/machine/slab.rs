@@ -1,0 +1,182 @@
+//! Kernel objects in slabs: dentries, inodes and their like, which shrinkers can free, and all that nobody can.
+//!
+//! A slab is a block of frames with room for some objects of one kind. It goes back to the allocator when its last object
+//! is freed; since objects are freed in an order of their own, slabs stay half empty for long. That is what holds
+//! pageblocks of the reclaimable type.
+
+use std::collections::VecDeque;
+
+use pageblock_frame::{Order, PAGE_SIZE, Pfn};
+
+/// A kind of object. The sizes are those of Linux 3.13 on x86-64, with SLUB's choice of order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// `dentry`: 192 bytes.
+    Dentry,
+    /// `ext4_inode_cache`: about 900 bytes.
+    Inode,
+    /// `radix_tree_node`: 560 bytes; a file has one for each 64 of its pages.
+    RadixNode,
+    /// What belongs to a process and cannot be reclaimed: areas, descriptors of files, credentials; 256 bytes a piece.
+    Process,
+}
+
+impl Kind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 4] = [Self::Dentry, Self::Inode, Self::RadixNode, Self::Process];
+
+    /// Size of an object, in bytes.
+    const fn bytes(self) -> u64 {
+        match self {
+            Self::Dentry => 192,
+            Self::Inode => 900,
+            Self::RadixNode => 560,
+            Self::Process => 256,
+        }
+    }
+
+    /// Size of a slab, unless memory is short: then one frame.
+    pub(crate) const fn order(self) -> Order {
+        match self {
+            Self::Dentry | Self::Process => Order::ZERO,
+            Self::RadixNode => Order::saturating(2),
+            Self::Inode => Order::saturating(3),
+        }
+    }
+
+    /// Objects in a slab of this size.
+    pub(crate) const fn per_slab(self, order: Order) -> u16 {
+        (order.frames() * PAGE_SIZE / self.bytes()) as u16
+    }
+
+    /// Whether the kernel can get such objects back (`SLAB_RECLAIM_ACCOUNT`): its frames are of the reclaimable type.
+    pub(crate) const fn is_reclaimable(self) -> bool {
+        !matches!(self, Self::Process)
+    }
+}
+
+/// One object: the slab that holds it. Objects of a slab are alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Object {
+    kind: Kind,
+    slab: u32,
+}
+
+impl Object {
+    /// What it is.
+    pub(crate) const fn kind(self) -> Kind {
+        self.kind
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slab {
+    pfn: Pfn,
+    order: Order,
+    used: u16,
+    /// In the list of those with room.
+    listed: bool,
+}
+
+/// The slabs of one kind.
+#[derive(Debug, Default)]
+struct Cache {
+    slabs: Vec<Slab>,
+    /// Slabs with room, some perhaps without by now.
+    partial: VecDeque<u32>,
+    /// Places of slabs that were given back.
+    vacant: Vec<u32>,
+    objects: u64,
+    frames: u64,
+}
+
+/// All slabs of a machine. Takes no frames itself: whoever wants an object gets told when a slab is missing.
+#[derive(Debug, Default)]
+pub(crate) struct Slabs {
+    caches: [Cache; Kind::ALL.len()],
+}
+
+impl Slabs {
+    /// Takes an object from a slab that has room; `None` if there is no such slab.
+    pub(crate) fn take(&mut self, kind: Kind) -> Option<Object> {
+        let cache = &mut self.caches[kind as usize];
+        let &slab = cache.partial.back()?;
+        let entry = &mut cache.slabs[slab as usize];
+        entry.used += 1;
+        if entry.used == kind.per_slab(entry.order) {
+            entry.listed = false;
+            cache.partial.pop_back();
+        }
+        cache.objects += 1;
+        Some(Object { kind, slab })
+    }
+
+    /// Adds an empty slab.
+    pub(crate) fn add(&mut self, kind: Kind, pfn: Pfn, order: Order) {
+        let cache = &mut self.caches[kind as usize];
+        let slab = Slab { pfn, order, used: 0, listed: true };
+        cache.frames += order.frames();
+        let place = match cache.vacant.pop() {
+            Some(place) => {
+                cache.slabs[place as usize] = slab;
+                place
+            }
+            None => {
+                cache.slabs.push(slab);
+                cache.slabs.len() as u32 - 1
+            }
+        };
+        cache.partial.push_back(place);
+    }
+
+    /// Takes an object back. The slab's block if that was its last: then it is the caller's to free.
+    pub(crate) fn give(&mut self, object: Object) -> Option<(Pfn, Order)> {
+        let cache = &mut self.caches[object.kind as usize];
+        let entry = &mut cache.slabs[object.slab as usize];
+        entry.used -= 1;
+        cache.objects -= 1;
+        if entry.used > 0 {
+            if !entry.listed {
+                entry.listed = true;
+                // Not first in line: objects freed at random leave room in many slabs, and the fuller are used first.
+                cache.partial.push_front(object.slab);
+            }
+            return None;
+        }
+        let (pfn, order) = (entry.pfn, entry.order);
+        cache.frames -= order.frames();
+        if entry.listed {
+            cache.partial.retain(|slab| *slab != object.slab);
+        }
+        cache.vacant.push(object.slab);
+        Some((pfn, order))
+    }
+
+    /// Objects of a kind, and the frames of their slabs.
+    pub(crate) fn usage(&self, kind: Kind) -> (u64, u64) {
+        let cache = &self.caches[kind as usize];
+        (cache.objects, cache.frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slab_is_given_back_with_its_last_object() {
+        let mut slabs = Slabs::default();
+        assert_eq!(slabs.take(Kind::Dentry), None);
+        slabs.add(Kind::Dentry, Pfn::new(7), Order::ZERO);
+        let objects: Vec<_> = std::iter::from_fn(|| slabs.take(Kind::Dentry)).collect();
+        assert_eq!((objects.len(), slabs.usage(Kind::Dentry)), (21, (21, 1)));
+        let (last, others) = objects.split_last().unwrap();
+        for object in others {
+            assert_eq!(slabs.give(*object), None);
+        }
+        assert_eq!(slabs.give(*last), Some((Pfn::new(7), Order::ZERO)));
+        assert_eq!(slabs.usage(Kind::Dentry), (0, 0));
+        assert_eq!(slabs.take(Kind::Dentry), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! The machine as a whole, without pressure.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::owner::LruScope;
+use super::process::Fault;
+use super::*;
+
+const MEMORY: u64 = 64 << 20;
+
+fn machine(cpus: u32) -> Rc<Machine> {
+    let allocator = pageblock::Config::linux_3_13().zones(zones_of(MEMORY, 680));
+    Machine::boot(&Setup::new(MEMORY, cpus, allocator, LruScope::Zone).seed(3)).unwrap()
+}
+
+type Log = Rc<RefCell<Vec<(u32, u64)>>>;
+
+/// Computes for a while, a few times, and logs when.
+struct Worker {
+    name: u32,
+    steps: u32,
+    log: Log,
+}
+
+impl Actor for Worker {
+    fn step(&mut self, machine: &Machine) -> Next {
+        self.log.borrow_mut().push((self.name, machine.now().nanoseconds() / costs::MILLISECOND));
+        machine.compute(10 * costs::MILLISECOND);
+        self.steps -= 1;
+        if self.steps == 0 { Next::Exit } else { Next::Run }
+    }
+}
+
+fn work(cpus: u32, workers: u32) -> Vec<(u32, u64)> {
+    let machine = machine(cpus);
+    let log = Log::default();
+    for name in 0..workers {
+        machine.spawn(Worker { name, steps: 3, log: Rc::clone(&log) });
+    }
+    machine.run_until(Time::new(costs::SECOND));
+    assert_eq!(machine.now(), Time::new(costs::SECOND));
+    log.take()
+}
+
+#[test]
+fn actors_share_the_cpus() {
+    assert_eq!(work(1, 1), [(0, 0), (0, 10), (0, 20)]);
+    assert_eq!(work(2, 2), [(0, 0), (1, 0), (0, 10), (1, 10), (0, 20), (1, 20)]);
+    let shared = work(1, 2);
+    assert!(shared.iter().all(|(_, at)| *at <= 40) && shared.last().unwrap().1 > 20, "{shared:?}");
+}
+
+#[test]
+fn what_waits_inside_a_step_lets_others_act() {
+    struct Waits(Log);
+    impl Actor for Waits {
+        fn step(&mut self, machine: &Machine) -> Next {
+            self.0.borrow_mut().push((100, machine.now().nanoseconds() / costs::MILLISECOND));
+            <super::owner::Sim as pageblock::Platform>::wait_until(
+                pageblock::NodeId::new(0),
+                machine.now().after(15 * costs::MILLISECOND).nanoseconds(),
+            );
+            self.0.borrow_mut().push((101, machine.now().nanoseconds() / costs::MILLISECOND));
+            Next::Exit
+        }
+    }
+    let machine = machine(2);
+    let log = Log::default();
+    machine.spawn(Waits(Rc::clone(&log)));
+    machine.spawn(Worker { name: 0, steps: 3, log: Rc::clone(&log) });
+    machine.run_until(Time::new(costs::SECOND));
+    assert_eq!(log.take(), [(100, 0), (0, 0), (0, 10), (101, 15), (0, 20)]);
+    assert_eq!((machine.tally().waits, machine.tally().waited), (1, 15 * costs::MILLISECOND));
+}
+
+/// Writes a file, waits until it is on the disk, and reads it twice.
+struct Copier {
+    file: FileId,
+    stage: u32,
+    log: Log,
+}
+
+impl Actor for Copier {
+    fn step(&mut self, machine: &Machine) -> Next {
+        self.stage += 1;
+        let (read, written) = machine.transferred();
+        self.log.borrow_mut().push((read as u32, written));
+        match self.stage {
+            1 => {
+                machine.open(self.file);
+                assert_eq!(machine.write(self.file, 0, 100), None);
+                assert_eq!(machine.dirty_pages(), (100, 0));
+                machine.start_sync();
+                Next::Sleep(machine.now().after(costs::SECOND))
+            }
+            2 => {
+                assert!(machine.is_synced());
+                machine.drop_caches();
+                assert_eq!(machine.cached(self.file), 0);
+                let done = machine.read(self.file, 0, 100, &mut Stream::default());
+                Next::Sleep(done.unwrap())
+            }
+            3 => {
+                assert_eq!(machine.cached(self.file), 100);
+                assert_eq!(machine.read(self.file, 0, 100, &mut Stream::default()), None);
+                machine.delete_file(self.file);
+                Next::Run
+            }
+            _ => Next::Exit,
+        }
+    }
+}
+
+#[test]
+fn files_go_to_the_disk_and_come_back() {
+    let machine = machine(2);
+    let log = Log::default();
+    let file = machine.create_file(100);
+    machine.spawn(Copier { file, stage: 0, log: Rc::clone(&log) });
+    machine.run_until(Time::new(10 * costs::SECOND));
+    assert_eq!(log.take(), [(0, 0), (0, 100), (100, 100), (100, 100)]);
+    assert_eq!(machine.memory().counts().total(), 0);
+    assert_eq!(machine.slab_usage(Kind::Inode), (0, 0));
+    machine.memory().check().unwrap();
+}
+
+#[test]
+fn a_process_leaves_nothing_behind() {
+    let machine = machine(2);
+    let process = machine.start_process();
+    for page in 0..1000 {
+        assert_eq!(machine.fault(process, page), Fault::Minor);
+    }
+    assert_eq!(machine.fault(process, 0), Fault::Present);
+    assert!(machine.fault_huge(process, 1024, pageblock::Gfp::TRANSHUGE));
+    let counts = machine.memory().counts();
+    assert_eq!((counts.anon, machine.tally().minor_faults), (1512, 1001));
+    // Two frames of stack, three upper tables and three lower ones, and slabs.
+    assert_eq!(counts.kernel, 2 + 6 + machine.slab_usage(Kind::Process).1);
+    machine.end_process(process);
+    assert_eq!(machine.memory().counts().total(), 0);
+    machine.memory().check().unwrap();
+    assert_eq!(machine.start_process(), process, "numbers are used again");
+}

@@ -1,0 +1,156 @@
+//! Dirty pages, and the thread that takes them to the disk.
+
+use std::collections::VecDeque;
+
+use pageblock_frame::Pfn;
+
+use super::disk::Transfer;
+use super::owner::Name;
+use super::{Actor, FileId, Machine, Next, Time, costs};
+
+/// Pages that were written to, in the order in which they were.
+///
+/// | field | legal values |
+/// |---|---|
+/// | `queue` | every dirty page once at least; entries whose page is clean or gone by now are void |
+/// | `dirty` | pages marked dirty |
+/// | `written_back` | pages on their way to the disk |
+#[derive(Debug, Default)]
+pub(super) struct Dirty {
+    queue: VecDeque<(Time, FileId, u32)>,
+    dirty: u64,
+    written_back: u64,
+    sync: bool,
+}
+
+impl Dirty {
+    /// A page became dirty.
+    pub(super) fn add(&mut self, now: Time, file: FileId, page: u32) {
+        self.queue.push_back((now, file, page));
+        self.dirty += 1;
+    }
+
+    /// So many dirty pages are gone.
+    pub(super) fn forget(&mut self, pages: u64) {
+        self.dirty = self.dirty.saturating_sub(pages);
+    }
+
+    /// The oldest, if it was dirtied before this.
+    fn next(&mut self, before: Time) -> Option<(FileId, u32)> {
+        let &(time, file, page) = self.queue.front()?;
+        if time > before {
+            return None;
+        }
+        self.queue.pop_front();
+        Some((file, page))
+    }
+}
+
+impl Machine {
+    /// Pages that could be dirty: free ones, and those of files.
+    fn dirtyable(&self) -> u64 {
+        let free: u64 = self.memory.allocator().zones().iter().map(pageblock::Zone::free_frames).sum();
+        free + self.memory.counts().file
+    }
+
+    /// Dirty pages, and pages being written.
+    pub(crate) fn dirty_pages(&self) -> (u64, u64) {
+        let dirty = self.dirty.borrow();
+        (dirty.dirty, dirty.written_back)
+    }
+
+    /// Wakes the write-back thread where there is enough to do; the time until which a writer must wait if there is too much
+    /// (`balance_dirty_pages()`).
+    pub(super) fn balance_dirty(&self) -> Option<Time> {
+        let (dirty, written_back) = self.dirty_pages();
+        let all = self.dirtyable();
+        let background = all * costs::DIRTY_BACKGROUND / 100;
+        if dirty > background {
+            self.wake_flusher();
+        }
+        let limit = all * costs::DIRTY_LIMIT / 100;
+        if dirty + written_back <= limit {
+            return None;
+        }
+        // As long as the disk takes to bring it back to the limit.
+        let excess = (dirty + written_back - limit) * costs::DISK_PAGE;
+        Some(self.now().after(excess.clamp(costs::TICK, costs::WRITER_PAUSE)))
+    }
+
+    /// Hands the oldest dirty pages to the disk, as far as they were dirtied before a time; says when they are written.
+    fn write_some(&self, before: Time) -> Option<Time> {
+        let mut batch: Vec<(u64, Pfn)> = Vec::with_capacity(costs::WRITEBACK_CHUNK);
+        while batch.len() < costs::WRITEBACK_CHUNK {
+            let Some((file, index)) = self.dirty.borrow_mut().next(before) else { break };
+            let Some(pfn) = self.memory.find(Name::File { file: file.0, index }) else { continue };
+            if self.start_writing(pfn) {
+                batch.push((self.files.borrow().sector(file, index).0, pfn));
+            }
+        }
+        self.submit(batch)
+    }
+
+    /// Marks a page as being written, if it is dirty.
+    fn start_writing(&self, pfn: Pfn) -> bool {
+        if !self.memory.begin_writeback(pfn) {
+            return false;
+        }
+        let mut dirty = self.dirty.borrow_mut();
+        dirty.dirty = dirty.dirty.saturating_sub(1);
+        dirty.written_back += 1;
+        true
+    }
+
+    /// Queues pages that are marked at the disk, neighbours together; says when the last is written.
+    fn submit(&self, mut batch: Vec<(u64, Pfn)>) -> Option<Time> {
+        batch.sort_unstable();
+        let mut done = None;
+        for run in batch.chunk_by(|a, b| a.0 + 1 == b.0) {
+            let Some((sector, _)) = run.first() else { continue };
+            let sector = super::disk::Sector(*sector);
+            done = Some(self.disk.borrow_mut().submit(Transfer::Write, sector, run.len() as u64, self.now()));
+        }
+        let pages: Vec<Pfn> = batch.into_iter().map(|(_, pfn)| pfn).collect();
+        self.schedule.at(done?, move |machine| machine.finish_writing(&pages));
+        done
+    }
+
+    fn finish_writing(&self, pages: &[Pfn]) {
+        for pfn in pages {
+            self.memory.end_writeback(*pfn);
+        }
+        let mut dirty = self.dirty.borrow_mut();
+        dirty.written_back = dirty.written_back.saturating_sub(pages.len() as u64);
+        if dirty.dirty + dirty.written_back == 0 {
+            dirty.sync = false;
+        }
+    }
+
+    /// Asks for everything dirty to be written; [`is_synced`](Self::is_synced) says when it is.
+    pub(crate) fn start_sync(&self) {
+        self.dirty.borrow_mut().sync = true;
+        self.wake_flusher();
+    }
+
+    /// True if nothing is dirty.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.dirty_pages() == (0, 0)
+    }
+}
+
+/// The write-back thread: writes what is old, and the oldest of what is too much.
+#[derive(Debug, Default)]
+pub(super) struct Flusher;
+
+impl Actor for Flusher {
+    fn step(&mut self, machine: &Machine) -> Next {
+        let now = machine.now();
+        let (dirty, _) = machine.dirty_pages();
+        let much = dirty > machine.dirtyable() * costs::DIRTY_BACKGROUND / 100 || machine.dirty.borrow().sync;
+        let before = if much { now } else { Time::new(now.nanoseconds().saturating_sub(costs::DIRTY_EXPIRE)) };
+        match machine.write_some(before) {
+            Some(done) => Next::Sleep(done),
+            None => Next::Sleep(now.after(costs::WRITEBACK_INTERVAL)),
+        }
+    }
+}

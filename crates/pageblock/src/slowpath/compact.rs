@@ -1,0 +1,84 @@
+//! Direct compaction: the request moves what is in its way.
+
+use pageblock_compaction::{DirectRequest, Got, Priority, compact_zones, settle};
+use pageblock_frame::trace::CompactResult;
+use pageblock_frame::{Gfp, MigrateType, Order, Platform};
+
+use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, give_up, got};
+use crate::error::AllocError;
+
+/// Compactions that may succeed without a block in the end, before the priority rises (`MAX_COMPACT_RETRIES`).
+const MOST_RETRIES: u32 = 16;
+
+/// Compacts the zones of the list until one has a block (`__alloc_pages_direct_compact()`). Free frames on per-CPU lists are
+/// in the way as much as others: they are asked back first, and a synchronous attempt waits for them.
+pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> Step {
+    let Some(owner) = P::migrator() else { return Step::Continue(()) };
+    let request = climb.request;
+    if request.order == Order::ZERO || !climb.may_compact() || request.inner.compactors.is_empty() {
+        return Step::Continue(());
+    }
+    let Some(scope) = ReclaimScope::enter(request.inner) else { return Step::Continue(()) };
+    let spins = if priority == Priority::Async { 0 } else { SPINS };
+    drain_zones(request.inner, request.zones(), spins);
+    let direct = DirectRequest {
+        migrate_type: request.migrate_type,
+        limit: request.limit,
+        flags: climb.flags(),
+        ..DirectRequest::new(request.order, request.gfp, priority)
+    };
+    let zones = || request.zones().filter(|zone| zone.managed() > 0);
+    let compact_zone = |zone| request.inner.compact_zone(zone);
+    let outcome = compact_zones::<P, _>(zones().filter_map(compact_zone), &direct, &owner);
+    drop(scope);
+    climb.compacted = outcome.result;
+    let pfn = outcome.captured.or_else(|| request.walk(climb.flags()));
+    let at = pfn.and_then(|pfn| request.inner.zone_of(pfn)).or_else(|| zones().next());
+    if let Some(at) = at.and_then(compact_zone) {
+        settle::<P>(at, &direct, &outcome, if pfn.is_some() { Got::Block } else { Got::Nothing });
+    }
+    got(pfn)
+}
+
+/// Before reclaim, where that would be of little use: large blocks, and blocks whose frames cannot be gathered by
+/// moving what is in movable pageblocks only. Asynchronously, since reclaim may still do.
+pub(super) fn compact_first<P: Platform>(climb: &mut Climb<P>) -> Step {
+    let hard = climb.is_costly() || climb.request.migrate_type != MigrateType::Movable;
+    if !climb.has(Gfp::DIRECT_RECLAIM) || climb.has(Gfp::MEMALLOC) || !hard {
+        return Step::Continue(());
+    }
+    compact(climb, Priority::Async)?;
+    if climb.is_costly() && climb.has(Gfp::NORETRY) && P::migrator().is_some() {
+        // A large page that would be nice to have. If compaction is of no use, neither is reclaim.
+        if climb.has(Gfp::THISNODE) || matches!(climb.compacted, CompactResult::Skipped | CompactResult::Deferred) {
+            return give_up(AllocError::OutOfMemory);
+        }
+        climb.priority = Priority::Async;
+    }
+    Step::Continue(())
+}
+
+/// Whether another compaction may do what the last one did not (`should_compact_retry()`). Raises the priority.
+pub(super) fn should_retry<P: Platform>(climb: &mut Climb<P>) -> bool {
+    if P::migrator().is_none() || climb.request.order == Order::ZERO || !climb.may_compact() {
+        return false;
+    }
+    if climb.compacted == CompactResult::Success {
+        climb.compactions += 1;
+        let most = if climb.is_costly() { MOST_RETRIES / 4 } else { MOST_RETRIES };
+        return climb.compactions <= most || raise(climb);
+    }
+    climb.compacted != CompactResult::Skipped && raise(climb)
+}
+
+/// The next attempt is more determined, if one can be.
+fn raise<P: Platform>(climb: &mut Climb<P>) -> bool {
+    let next = match climb.priority {
+        Priority::Async => Priority::SyncLight,
+        Priority::SyncLight if !climb.is_costly() => Priority::SyncFull,
+        Priority::SyncLight | Priority::SyncFull => return false,
+    };
+    climb.priority = next;
+    climb.compactions = 0;
+    true
+}

@@ -1,0 +1,116 @@
+//! When the first attempt fails: a ladder of measures, one function a rung.
+//!
+//! ```text
+//! wake_threads       background reclaim and compaction are told, on every node of the zonelist
+//! first_attempt      again, down to the min watermark and the reserves that the flags open
+//! drain_own_lists    the free blocks that this CPU keeps to itself go back, and again
+//! compact            memory is moved until there is a block
+//! without_watermarks again with everything, for those who free memory by using it (MEMALLOC)
+//! cannot_wait        who may not wait gives up here
+//! drain_all_lists    the free blocks that the other CPUs keep go back, too
+//! unreserve          a pageblock of the high-order atomic reserve is given to the rest, and again
+//! must_not_fail      again with half of the min reserve (NOFAIL)
+//! at_last            again, whatever that mixes, and with the watermarks' boost
+//! ```
+//!
+//! The order of the rungs is a [`SlowPath`](crate::SlowPath): `linux_6_1.rs` and `linux_3_13.rs` read as
+//! `__alloc_pages_slowpath()` of their time; `alone.rs` is what remains of them on a platform where nobody moves memory or gives
+//! it up, and then the rest is not linked.
+//!
+//! # Invariants
+//! 1. No lock is held and interrupts are as the caller had them when a migrator is called.
+//! 2. A request without [`Gfp::DIRECT_RECLAIM`], or with [`Gfp::MEMALLOC`], calls none.
+//! 3. Each rung makes a bounded number of calls, and each ladder a bounded number of rounds.
+
+mod alone;
+mod attempts;
+mod compact;
+mod linux_3_13;
+mod linux_6_1;
+mod lists;
+mod scope;
+mod wake;
+
+use core::ops::ControlFlow;
+
+use pageblock_compaction::Priority;
+use pageblock_frame::trace::CompactResult;
+use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, Pfn, Platform};
+
+use crate::config::SlowPath;
+use crate::error::AllocError;
+use crate::request::Request;
+
+pub(crate) use lists::{SPINS, drain_zones};
+pub(crate) use scope::ReclaimScope;
+
+/// What a rung achieved: `Break` with the block, or with why there will be none; `Continue` with the next rung.
+type Step = ControlFlow<Result<Pfn, AllocError>>;
+
+/// The block, or the next rung.
+fn got(pfn: Option<Pfn>) -> Step {
+    pfn.map_or(Step::Continue(()), |pfn| Step::Break(Ok(pfn)))
+}
+
+/// There will be no block.
+const fn give_up(error: AllocError) -> Step {
+    Step::Break(Err(error))
+}
+
+/// A request on the ladder.
+#[derive(Debug)]
+struct Climb<P: Platform> {
+    request: Request<P>,
+    /// How determined the next compaction is.
+    priority: Priority,
+    /// What the last one came to.
+    compacted: CompactResult,
+    /// Successful compactions without a block in the end.
+    compactions: u32,
+}
+
+impl<P: Platform> Climb<P> {
+    /// What an attempt on the ladder may use.
+    fn flags(&self) -> AllocFlags {
+        self.request.slow_flags()
+    }
+
+    const fn has(&self, flags: Gfp) -> bool {
+        self.request.gfp.contains(flags)
+    }
+
+    /// Memory may be moved for the request: what is in the way may have to be written first.
+    const fn may_compact(&self) -> bool {
+        match self.request.inner.slow_path {
+            SlowPath::Linux3_13 => self.has(Gfp::IO.union(Gfp::FS)),
+            SlowPath::Linux6_1 => self.has(Gfp::IO),
+        }
+    }
+
+    fn is_costly(&self) -> bool {
+        self.request.order > COSTLY_ORDER
+    }
+}
+
+/// Climbs until a rung has the block, or says that there will be none.
+#[cold]
+pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError> {
+    let mut request = *request;
+    if request.gfp.contains(Gfp::ATOMIC_BIT | Gfp::DIRECT_RECLAIM) {
+        // A contradiction: who may reclaim can wait.
+        request.gfp.remove(Gfp::ATOMIC_BIT);
+    }
+    let mut climb = Climb { request, priority: Priority::SyncLight, compacted: CompactResult::Skipped, compactions: 0 };
+    let alone = P::migrator().is_none() && P::reclaimer().is_none();
+    let end = match request.inner.slow_path {
+        _ if alone => alone::climb(&climb),
+        SlowPath::Linux3_13 => linux_3_13::climb(&mut climb),
+        SlowPath::Linux6_1 => linux_6_1::climb(&mut climb),
+    };
+    let error = match end {
+        Step::Break(Ok(pfn)) => return Ok(pfn),
+        Step::Break(Err(error)) => error,
+        Step::Continue(()) => AllocError::OutOfMemory,
+    };
+    climb.request.at_last().ok_or(error)
+}

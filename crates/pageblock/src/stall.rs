@@ -1,0 +1,164 @@
+//! The stall of 2018 (seed 002, patch 4; never merged): a movable request waits for reclaim once, before it takes a small free block from
+//! another type's pageblock.
+//!
+//! ```text
+//! slow path, first attempt, MOVABLE and DIRECT_RECLAIM ─► the zones refuse to mix below the stall order
+//!     │ none served: the preferred zone is boosted by seven pageblocks, kswapd woken
+//!     │ the request waits until kswapd makes progress, at most 20 ms
+//!     └─► the same attempt again, and now mixing is allowed
+//! ```
+//! A request stalls once at most, and always goes on: where nothing can wait, `wait_until` returns at once, and all that is
+//! lost is the time of two attempts.
+
+use pageblock_buddy::Zone;
+use pageblock_frame::sync::{AtomicU64, Ordering};
+use pageblock_frame::trace::Event;
+use pageblock_frame::{AllocFlags, Gfp, Order, Platform};
+
+use crate::PageAllocator;
+use crate::inner::Inner;
+use crate::request::Request;
+
+/// Longest stall, in nanoseconds: 20 ms (`HZ/50`).
+pub const STALL_LIMIT: u64 = 20_000_000;
+/// Classes of durations that [`Stalls`] tells apart.
+pub const STALL_BUCKETS: usize = 6;
+/// One class, in nanoseconds: a tick of a kernel with 250 a second, the unit in which the patch's author counted.
+const TICK: u64 = 4_000_000;
+/// Waits shorter than this, in nanoseconds, were none.
+const LEAST: u64 = 1_000;
+
+/// Stalls since boot.
+///
+/// ```
+/// let stalls = pageblock::Stalls::default();
+/// assert_eq!((stalls.count, stalls.longest), (0, 0));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct Stalls {
+    /// How many (`fragment_stall` of `/proc/vmstat`).
+    pub count: u64,
+    /// All together, in nanoseconds.
+    pub total: u64,
+    /// The longest, in nanoseconds.
+    pub longest: u64,
+    /// How many took up to 4, 8, 12, 16, 20 ms, and longer.
+    pub durations: [u64; STALL_BUCKETS],
+}
+
+/// The same, live: each number is changed by whoever stalled, and read at any time, perhaps between two changes.
+#[derive(Debug)]
+pub(crate) struct StallCounters {
+    total: AtomicU64,
+    longest: AtomicU64,
+    durations: [AtomicU64; STALL_BUCKETS],
+}
+
+impl StallCounters {
+    pub(crate) fn new() -> Self {
+        let zero = |_| AtomicU64::new(0);
+        Self { total: AtomicU64::new(0), longest: AtomicU64::new(0), durations: core::array::from_fn(zero) }
+    }
+
+    fn note(&self, duration: u64) {
+        let ticks = duration.div_ceil(TICK).max(1) - 1;
+        let bucket = usize::try_from(ticks).unwrap_or(usize::MAX).min(STALL_BUCKETS - 1);
+        if let Some(slot) = self.durations.get(bucket) {
+            slot.fetch_add(1, Ordering::Relaxed);
+        }
+        self.total.fetch_add(duration, Ordering::Relaxed);
+        let mut longest = self.longest.load(Ordering::Relaxed);
+        while duration > longest {
+            let swapped = self.longest.compare_exchange(longest, duration, Ordering::Relaxed, Ordering::Relaxed);
+            longest = swapped.map_or_else(|found| found, |_| duration);
+        }
+    }
+
+    fn read(&self) -> Stalls {
+        let durations = core::array::from_fn(|i| self.durations.get(i).map_or(0, |n| n.load(Ordering::Relaxed)));
+        Stalls {
+            count: durations.iter().sum(),
+            total: self.total.load(Ordering::Relaxed),
+            longest: self.longest.load(Ordering::Relaxed),
+            durations,
+        }
+    }
+}
+
+impl<P: Platform> Inner<P> {
+    /// [`AllocFlags::FRAGMENT_STALL`] if a request with these flags may stall: it is movable, so that compaction can follow, and may
+    /// wait.
+    pub(crate) const fn stall_flag(&self, gfp: Gfp) -> AllocFlags {
+        if self.stall_order > 0 && gfp.contains(Gfp::MOVABLE.union(Gfp::DIRECT_RECLAIM)) {
+            AllocFlags::FRAGMENT_STALL
+        } else {
+            AllocFlags::empty()
+        }
+    }
+}
+
+/// Waits for kswapd (`stall_fragmentation()`).
+#[cold]
+pub(crate) fn stall<P: Platform>(request: &Request<P>) {
+    let Some(zone) = request.zones().next() else { return };
+    if request.gfp.contains(Gfp::MEMALLOC) || !P::enter_reclaim() {
+        // The task is reclaiming: others would wait for it.
+        return;
+    }
+    P::leave_reclaim();
+    zone.boost_fast();
+    wake_kswapd::<P>(zone);
+    let start = P::now();
+    P::wait_until(zone.node(), start.saturating_add(STALL_LIMIT));
+    let duration = P::now().saturating_sub(start);
+    if duration >= LEAST {
+        request.inner.stalls.note(duration);
+        P::trace(&Event::FragmentStall { node: zone.node(), duration });
+    }
+}
+
+fn wake_kswapd<P: Platform>(zone: &Zone<'_>) {
+    // This wake is the one that the boost owes, too.
+    let _ = zone.take_boosted();
+    P::trace(&Event::WakeKswapd { node: zone.node(), zone: zone.kind(), order: Order::ZERO });
+    P::wake_kswapd(zone.node());
+}
+
+impl<P: Platform> PageAllocator<P> {
+    /// How often and how long requests waited rather than mix migrate types at once.
+    ///
+    /// ```
+    /// # use pageblock::{Config, Gfp, PageAllocator, Region};
+    /// # use pageblock_testkit::host::Quiet;
+    /// # let frames = PageAllocator::<Quiet>::new();
+    /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+    /// # frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new().fragment_stall_order(4), storage).unwrap();
+    /// assert_eq!(frames.stalls().count, 0);
+    /// ```
+    #[must_use]
+    pub fn stalls(&self) -> Stalls {
+        self.inner().map_or(Stalls::default(), |inner| inner.stalls.read())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The distribution that the patch's author printed: 209 stalls of 4 ms, one of 8, nine of 20.
+    #[test]
+    fn durations_fall_into_ticks() {
+        let counters = StallCounters::new();
+        for (count, ms) in [(209, 4), (1, 8), (9, 20)] {
+            (0..count).for_each(|_| counters.note(ms * 1_000_000));
+        }
+        let stalls = counters.read();
+        assert_eq!((stalls.count, stalls.total, stalls.longest), (219, 1_024_000_000, 20_000_000));
+        assert_eq!(stalls.durations, [209, 1, 0, 0, 9, 0]);
+        counters.note(1);
+        counters.note(u64::MAX / 2);
+        assert_eq!(counters.read().durations, [210, 1, 0, 0, 9, 1]);
+    }
+}

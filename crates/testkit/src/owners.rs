@@ -1,0 +1,232 @@
+//! A hosted machine whose owners of memory, [`Migrate`] and [`Reclaim`], are those that the test brings.
+//!
+//! Owners are the thread's: what [`install`] sets is seen by this thread's calls, until the guard is dropped, so that tests
+//! which run side by side do not meet. A thread that is to be kswapd or kcompactd installs them too.
+
+use core::ptr::NonNull;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use pageblock_frame::migration::{Interrupt, Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
+use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
+use pageblock_frame::trace::Event;
+use pageblock_frame::{CpuId, IrqState, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
+
+use crate::host::Host;
+
+/// Who moves memory and who gives it up.
+#[derive(Clone, Default)]
+pub struct Owners {
+    /// Moves it.
+    pub migrator: Option<Arc<dyn Migrate + Send + Sync>>,
+    /// Gives it up.
+    pub reclaimer: Option<Arc<dyn Reclaim + Send + Sync>>,
+}
+
+impl core::fmt::Debug for Owners {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (migrates, reclaims) = (self.migrator.is_some(), self.reclaimer.is_some());
+        f.debug_struct("Owners").field("migrates", &migrates).field("reclaims", &reclaims).finish()
+    }
+}
+
+/// What the allocator asked the platform of this thread for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calls {
+    /// [`Platform::wake_kswapd`].
+    pub wake_kswapd: u64,
+    /// [`Platform::wake_kcompactd`].
+    pub wake_kcompactd: u64,
+    /// [`Platform::wait_until`].
+    pub waits: u64,
+    /// [`Platform::wake_waiters`].
+    pub wake_waiters: u64,
+    /// [`Platform::enter_reclaim`] that was refused.
+    pub recursions: u64,
+}
+
+thread_local! {
+    static OWNERS: RefCell<Owners> = RefCell::default();
+    static CALLS: Cell<Calls> = Cell::default();
+    static RECLAIMS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Takes the thread's owners back when dropped.
+#[derive(Debug)]
+#[must_use = "the owners are gone when this is dropped"]
+pub struct Installed {
+    before: Owners,
+}
+
+/// Makes these the thread's owners, and forgets its calls.
+///
+/// ```
+/// use pageblock_frame::Platform;
+/// use pageblock_testkit::movables::Movables;
+/// use pageblock_testkit::owners::{Owned, Owners, install};
+/// type Machine = Owned<0>;
+/// assert!(Machine::migrator().is_none());
+/// let owners = Owners { migrator: Some(std::sync::Arc::new(Movables::new())), reclaimer: None };
+/// let installed = install(owners);
+/// assert!(Machine::migrator().is_some() && Machine::reclaimer().is_none());
+/// drop(installed);
+/// assert!(Machine::migrator().is_none());
+/// ```
+pub fn install(owners: Owners) -> Installed {
+    CALLS.set(Calls::default());
+    Installed { before: OWNERS.replace(owners) }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        OWNERS.replace(core::mem::take(&mut self.before));
+    }
+}
+
+/// What this thread's allocators asked for since [`install`].
+#[must_use]
+pub fn calls() -> Calls {
+    CALLS.get()
+}
+
+fn count(change: impl FnOnce(&mut Calls)) {
+    let mut calls = CALLS.get();
+    change(&mut calls);
+    CALLS.set(calls);
+}
+
+/// Machine number `N` with the thread's owners. With `FLAG` the thread notes that it reclaims, as a task of a
+/// kernel does; without it the allocator has to find out itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Owned<const N: usize, const FLAG: bool = true>;
+
+// SAFETY: all that is promised is promised by `Host<N>`, to which these calls go.
+#[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are those of another")]
+unsafe impl<const N: usize, const FLAG: bool> Platform for Owned<N, FLAG> {
+    const MAX_CPUS: usize = Host::<N>::MAX_CPUS;
+
+    fn phys_to_virt(pa: u64) -> NonNull<u8> {
+        Host::<N>::phys_to_virt(pa)
+    }
+
+    unsafe fn zero_frames(_frames: PfnRange) {}
+
+    fn pin() -> CpuId {
+        Host::<N>::pin()
+    }
+
+    fn unpin() {
+        Host::<N>::unpin();
+    }
+
+    fn irq_save() -> IrqState {
+        Host::<N>::irq_save()
+    }
+
+    fn irq_restore(state: IrqState) {
+        Host::<N>::irq_restore(state);
+    }
+
+    fn now() -> u64 {
+        Host::<N>::now()
+    }
+
+    fn wake_kswapd(_node: NodeId) {
+        count(|calls| calls.wake_kswapd += 1);
+    }
+
+    fn wake_kcompactd(_node: NodeId) {
+        count(|calls| calls.wake_kcompactd += 1);
+    }
+
+    fn wait_until(_node: NodeId, _deadline: u64) {
+        count(|calls| calls.waits += 1);
+    }
+
+    fn wake_waiters(_node: NodeId) {
+        count(|calls| calls.wake_waiters += 1);
+    }
+
+    fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
+        OWNERS.with_borrow(|owners| owners.migrator.is_some()).then_some(&TheThreads)
+    }
+
+    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+        OWNERS.with_borrow(|owners| owners.reclaimer.is_some()).then_some(&TheThreads)
+    }
+
+    fn enter_reclaim() -> bool {
+        if FLAG && RECLAIMS.replace(true) {
+            count(|calls| calls.recursions += 1);
+            return false;
+        }
+        true
+    }
+
+    fn leave_reclaim() {
+        RECLAIMS.set(false);
+    }
+
+    fn trace(event: &Event) {
+        Host::<N>::trace(event);
+    }
+}
+
+/// Passes every call on to the thread's owners.
+struct TheThreads;
+
+fn migrator() -> Option<Arc<dyn Migrate + Send + Sync>> {
+    OWNERS.with_borrow(|owners| owners.migrator.clone())
+}
+
+fn reclaimer() -> Option<Arc<dyn Reclaim + Send + Sync>> {
+    OWNERS.with_borrow(|owners| owners.reclaimer.clone())
+}
+
+impl Migrate for TheThreads {
+    fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
+        migrator().map_or(Err(Refusal::Unknown), |owner| owner.isolate(pfn, order, mode))
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order, mode: MigrateMode) -> Result<(), MoveError> {
+        migrator().map_or(Err(MoveError::Failed), |owner| owner.migrate(from, to, order, mode))
+    }
+
+    fn put_back(&self, pfn: Pfn, order: Order) -> PutBack {
+        migrator().map_or(PutBack::Kept, |owner| owner.put_back(pfn, order))
+    }
+
+    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
+        if let Some(owner) = migrator() {
+            owner.isolate_batch(loans, mode);
+        }
+    }
+
+    fn migrate_batch(&self, moves: &mut [Move], mode: MigrateMode) {
+        if let Some(owner) = migrator() {
+            owner.migrate_batch(moves, mode);
+        }
+    }
+
+    fn is_overlent(&self) -> bool {
+        migrator().is_some_and(|owner| owner.is_overlent())
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        migrator().map_or(Interrupt::None, |owner| owner.interrupt())
+    }
+}
+
+impl Reclaim for TheThreads {
+    fn shrink(&self, round: &Shrink) -> Shrunk {
+        reclaimer().map_or(Shrunk::default(), |owner| owner.shrink(round))
+    }
+
+    fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        reclaimer().map_or(0, |owner| owner.reclaimable(node, zone))
+    }
+
+    fn is_dying(&self) -> bool {
+        reclaimer().is_some_and(|owner| owner.is_dying())
+    }
+}
