@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`Zone::boost`] | 0 up to the cap | the zone lock's holder; with [`BoostArithmetic::Posted`] a stall too, without it; 0 whenever watermarks are computed |
 //! | [`Zone::take_boosted`] | true from a boost until somebody has told kswapd | set by the lock's holder, cleared by anyone |
+//! | [`Zone::take_short`] | true from the last whole pageblock on until somebody has told the compaction thread | the same |
 
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES};
@@ -129,6 +130,25 @@ impl Zone<'_> {
     pub fn take_boosted(&self) -> bool {
         // Relaxed: the flag says that a wake is owed, and nothing about other memory.
         self.marks.boosted.swap(false, Ordering::Relaxed)
+    }
+
+    /// The zone has no whole pageblock left for types that cannot move, and nobody has told the compaction thread yet.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_short(&self) -> bool {
+        self.marks.short.load(Ordering::Relaxed)
+    }
+
+    /// True for one caller after the zone ran short of whole pageblocks ([`Policy::keep_whole`](crate::Policy::keep_whole)): who gets it
+    /// asks the compaction thread for one, with no lock held.
+    #[must_use]
+    pub fn take_short(&self) -> bool {
+        // Relaxed: as above.
+        self.marks.short.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_short(&self) {
+        self.marks.short.store(true, Ordering::Relaxed);
     }
 
     /// The boost of a request that is about to stall: seven pageblocks at once, up to the cap.

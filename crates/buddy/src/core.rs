@@ -52,6 +52,8 @@ pub struct ZoneCore<'m> {
     pub(crate) stall_order: u32,
     /// Types were mixed, or that was refused, since [`Zone`](crate::Zone) last looked: it is to be boosted.
     pub(crate) mixed: bool,
+    /// A type that cannot move took the last whole pageblock, or found none: the compaction thread is to be asked for one.
+    pub(crate) short: bool,
     /// Counts since boot.
     pub(crate) events: ZoneEvents,
 }

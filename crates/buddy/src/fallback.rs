@@ -46,12 +46,23 @@ impl ZoneCore<'_> {
             .or_else(|| cma_first.then(|| self.take(order, MigrateType::Cma)).flatten().map(simple))
             .or_else(|| self.take(order, wanted).map(simple))
             .or_else(|| cma.then(|| self.take(order, MigrateType::Cma)).flatten().map(simple))
+            .or_else(|| self.take_kept(order, wanted, flags))
             .or_else(|| self.take_borrowed(order, wanted).map(simple))
             .or_else(|| self.take_fallback(order, wanted, flags))
             .or_else(|| {
                 let last_resort = flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK);
                 last_resort.then(|| self.take(order, MigrateType::HighAtomic)).flatten().map(simple)
             })
+    }
+
+    /// Claims a whole pageblock, for a type that cannot move, rather than mix or go on mixing.
+    fn take_kept(&mut self, order: u32, wanted: MigrateType, flags: AllocFlags) -> Option<Taken> {
+        if !self.policy.keep_whole || wanted == MigrateType::Movable || !wanted.is_ordinary() {
+            return None;
+        }
+        let taken = self.take_fallback(order, wanted, flags | AllocFlags::NOFRAGMENT);
+        self.short = self.largest_victim(BLOCK_SHIFT, wanted).is_none();
+        taken
     }
 
     /// Takes from the pageblock that this type mixed into before, while it can serve. Not another mixing: where Linux 6.1

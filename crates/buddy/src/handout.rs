@@ -88,6 +88,9 @@ impl<'m> Zone<'m> {
         if core::mem::take(&mut core.mixed) {
             self.boost_for_mixing(&mut core);
         }
+        if core::mem::take(&mut core.short) {
+            self.note_short();
+        }
         let Taken { index, fallback } = taken?;
         if let Some(fallback) = &fallback {
             core.events.note(fallback);

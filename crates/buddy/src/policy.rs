@@ -24,6 +24,10 @@ pub struct Policy {
     pub claim_whole_run: bool,
     /// The high-order atomic reserve exists (4.4).
     pub highatomic: bool,
+    /// A type that cannot move goes to a whole pageblock rather than on in one that it mixed into, and when it took the last, the
+    /// compaction thread is asked to empty another ([`Zone::take_short`](crate::Zone::take_short)). Linux has the aim since 6.15
+    /// (`vm.defrag_mode`), by other means.
+    pub keep_whole: bool,
 }
 
 impl Policy {
@@ -36,6 +40,7 @@ impl Policy {
             unmovable_claims: true,
             claim_whole_run: true,
             highatomic: true,
+            keep_whole: false,
         }
     }
 
@@ -48,13 +53,14 @@ impl Policy {
             unmovable_claims: false,
             claim_whole_run: true,
             highatomic: false,
+            keep_whole: false,
         }
     }
 
-    /// The default: Linux 6.1's rules.
+    /// The default: Linux 6.1's rules, and whole pageblocks kept for types that cannot move.
     #[must_use]
     pub const fn new() -> Self {
-        Self::linux_6_1()
+        Self { keep_whole: true, ..Self::linux_6_1() }
     }
 
     /// True if a request may take over the pageblock of a victim of this order (`can_steal_fallback()`).

@@ -121,6 +121,7 @@ pub(crate) struct Marks {
     pub(crate) boosted: AtomicBool,
     pub(crate) batch: AtomicU64,
     pub(crate) depleted: AtomicBool,
+    pub(crate) short: AtomicBool,
     reserve: [AtomicU64; ZoneKind::COUNT],
 }
 
@@ -135,6 +136,7 @@ impl Marks {
             boosted: AtomicBool::new(false),
             batch: zero(),
             depleted: AtomicBool::new(false),
+            short: AtomicBool::new(false),
             reserve: [zero(), zero(), zero(), zero()],
         }
     }

@@ -170,6 +170,7 @@ impl<'m> Zone<'m> {
             isolated_blocks: 0,
             stall_order: u32::from(stall_order),
             mixed: false,
+            short: false,
             events: ZoneEvents::default(),
         };
         Ok(Self {

@@ -37,6 +37,8 @@ pub(crate) struct Choice {
     frames: u32,
     /// Free frames in possible targets, by how many their pageblock has.
     space: [u32; STEPS],
+    /// Free frames in pageblocks of other types that may be filled when those are.
+    foreign: u32,
 }
 
 /// The step of the histogram that a pageblock is in. One that is known to be impossible to empty is as good as full.
@@ -49,6 +51,12 @@ pub(crate) const fn step_of(b: &Pageblock) -> u16 {
 #[inline(always)]
 pub(crate) const fn is_target(b: &Pageblock) -> bool {
     b.free > 0 && matches!(b.migrate_type, MigrateType::Movable | MigrateType::Cma) && !b.is_wholly_free()
+}
+
+/// Whether something may be moved into this pageblock of another type, once there is no target left.
+#[inline(always)]
+pub(crate) const fn is_foreign_target(b: &Pageblock) -> bool {
+    b.free > 0 && matches!(b.migrate_type, MigrateType::Unmovable | MigrateType::Reclaimable) && !b.is_wholly_free()
 }
 
 /// The note that says: could not be emptied with this many free frames.
@@ -66,15 +74,17 @@ pub(crate) struct Sources {
     /// Pageblocks that make one block of the wanted order, and frames.
     group: u32,
     frames: u32,
+    /// Pageblocks of other types may be filled, too.
+    foreign: bool,
 }
 
 impl Sources {
-    pub(crate) fn new(request: &Request, order: Order) -> Self {
+    pub(crate) fn new(request: &Request, order: Order, config: &Config) -> Self {
         let least = if order < PAGEBLOCK_ORDER { 1 } else { PAGEBLOCK_FRAMES as u16 };
         let movable = request.migrate_type == MigrateType::Movable;
         let types = 0b111 | u8::from(movable) << MigrateType::Cma as u8;
         let group = (order.frames() / PAGEBLOCK_FRAMES).max(1) as u32;
-        Self { least, types, group, frames: order.frames() as u32 }
+        Self { least, types, group, frames: order.frames() as u32, foreign: config.foreign_targets }
     }
 
     /// Whether a pageblock may be emptied, as far as its counts say.
@@ -94,15 +104,18 @@ impl Choice {
         sources: Sources,
         skip: impl Fn(u32) -> bool,
     ) -> Self {
-        let mut choice = Self { candidates: ArrayVec::new(), frames: sources.frames, space: [0; STEPS] };
+        let mut choice = Self { candidates: ArrayVec::new(), frames: sources.frames, space: [0; STEPS], foreign: 0 };
         let mut worst = u32::MAX;
         let mut group = Some((0, 0));
         scan.survey(blocks, |block, b| {
-            let room = if is_target(b) { u32::from(b.free) } else { 0 };
+            let mut room = if is_target(b) { u32::from(b.free) } else { 0 };
             if room > 0
                 && let Some(space) = choice.space.get_mut(usize::from(step_of(b)))
             {
                 *space += room;
+            } else if sources.foreign && is_foreign_target(b) {
+                room = u32::from(b.free);
+                choice.foreign += room;
             }
             let mut own = sources.contain(b).then(|| (u32::from(b.managed.wrapping_sub(b.free)), room));
             if sources.group > 1 {
@@ -138,16 +151,16 @@ impl Choice {
     }
 
     /// How empty targets must be at most to have room for what a candidate holds, as a step; `None` if there is not as much
-    /// room outside it.
+    /// room outside it. Beyond the last step where all targets, and others, are needed.
     pub(crate) fn threshold(&self, candidate: &Candidate) -> Option<u16> {
-        let all: u32 = self.space.iter().sum();
+        let all = self.space.iter().sum::<u32>() + self.foreign;
         let need = candidate.used.min(self.frames);
         let mut room = 0;
         let step = self.space.iter().position(|space| {
             room += space;
             room >= need
-        })?;
-        (all >= need + candidate.free).then_some(step as u16)
+        });
+        (all >= need + candidate.free).then_some(step.unwrap_or(STEPS) as u16)
     }
 }
 

@@ -118,6 +118,12 @@ pub struct Config {
     pub restart_needs_flush: bool,
     /// The run that 3.13 made at the low watermark plus a gap, rather than at min (costly orders: low).
     pub suitable_at_low: bool,
+    /// A run by occupancy needs no more free frames than the block that it makes, down to the request's own watermark; Linux asks
+    /// for twice the block above low, as its scanners may hold as much on the way.
+    pub exact_need: bool,
+    /// Movable blocks may fill pageblocks of other types, those of the most free frames last, once movable pageblocks have no
+    /// room left. What is free in a pageblock that the kernel half gave up would otherwise help no large block.
+    pub foreign_targets: bool,
     /// Fragmentation index, in thousandths, up to which memory is short rather than scattered (`extfrag_threshold`).
     pub extfrag_threshold: u16,
     /// Times that a move which answers "again" is tried.
@@ -156,6 +162,8 @@ impl Config {
             finished_asks_watermark: true,
             restart_needs_flush: false,
             suitable_at_low: true,
+            exact_need: false,
+            foreign_targets: false,
             extfrag_threshold: 500,
             passes: 10,
             proactiveness: 0,
@@ -189,6 +197,8 @@ impl Config {
             finished_asks_watermark: false,
             restart_needs_flush: true,
             suitable_at_low: false,
+            exact_need: false,
+            foreign_targets: false,
             extfrag_threshold: 500,
             passes: 10,
             proactiveness: 20,
@@ -200,7 +210,14 @@ impl Config {
     /// The default: the best known of everything.
     #[must_use]
     pub const fn new() -> Self {
-        Self { search: Search::Occupancy, largest_move: Order::saturating(5), window: 1 << 14, ..Self::linux_6_1() }
+        Self {
+            search: Search::Occupancy,
+            largest_move: Order::saturating(5),
+            window: 1 << 14,
+            exact_need: true,
+            foreign_targets: true,
+            ..Self::linux_6_1()
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use pageblock_frame::{
     BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, Platform, StateByte,
 };
 
-use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_target, step_of};
+use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_foreign_target, is_target, step_of};
 use crate::compactor::positions;
 use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
 use crate::{Compactor, Config, Origin, Outcome, Request, score};
@@ -118,7 +118,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         loop {
             let busy = &self.busy;
             let (scan, range) = (self.mover.scan, self.window.0..self.window.1);
-            let sources = Sources::new(self.request, self.order);
+            let sources = Sources::new(self.request, self.order, self.config());
             let choice = Choice::make(scan, range, sources, |block| busy.contains(&block));
             if choice.candidates.is_empty() {
                 return CompactResult::Complete;
@@ -156,7 +156,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     /// Reads through all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the best
     /// have turned out to be unsuitable, one pass over the others costs less than choosing a few at a time. True if some can be.
     fn weed(&mut self, most: u16) -> bool {
-        let (scan, sources) = (self.mover.scan, Sources::new(self.request, self.order));
+        let (scan, sources) = (self.mover.scan, Sources::new(self.request, self.order, self.config()));
         let states = scan.zone().states();
         let least = BLOCK as u16 - most;
         let mut at = self.window.0;
@@ -383,9 +383,11 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     /// Takes targets from pageblocks at least as full as the threshold says, downwards through the window; from any, if those do
-    /// not suffice.
+    /// not suffice; and then from those of other types.
     fn find_targets(&mut self, order: Order, need: usize, threshold: u16) {
-        for most in [threshold, u16::MAX] {
+        let foreign = self.config().foreign_targets;
+        let rounds = [(threshold, false), (u16::MAX, false), (u16::MAX, true)];
+        for wanted in rounds.into_iter().filter(|(_, other)| foreign || !other) {
             let mut left = self.window.1 - self.window.0;
             while self.stock.len() < need && left > 0 {
                 if self.target <= self.window.0 {
@@ -393,7 +395,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                 }
                 let from = self.target.saturating_sub(64).max(self.window.0);
                 left = left.saturating_sub(self.target - from);
-                if !self.take_targets((from, self.target), (order, most), need) {
+                if !self.take_targets((from, self.target), (order, wanted), need) {
                     self.target = from;
                 }
             }
@@ -401,13 +403,15 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     /// Takes targets from a few pageblocks. True if there may be more in them.
-    fn take_targets(&mut self, (from, end): (u32, u32), (order, most): (Order, u16), need: usize) -> bool {
+    fn take_targets(&mut self, (from, end): (u32, u32), (order, wanted): (Order, (u16, bool)), need: usize) -> bool {
+        let (most, foreign) = wanted;
         let scan = self.mover.scan;
         let mut some: ArrayVec<u32, 64> = ArrayVec::new();
         let source = self.source;
         scan.survey(from..end, |block, b| {
             // With nothing free there is no largest order, and no target.
-            if is_target(b) && step_of(b) <= most && b.top >= order.as_u8() && block != source {
+            let suits = if foreign { is_foreign_target(b) } else { is_target(b) && step_of(b) <= most };
+            if suits && b.top >= order.as_u8() && block != source {
                 // No more than 64 pageblocks were asked for.
                 let _ = some.try_push(block);
             }

@@ -22,7 +22,11 @@ pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &Config, request: &
         if zone.watermark_ok(order, zone.mark_for(request.flags), request.limit, request.flags) {
             return CompactResult::Success;
         }
-        let mark = if costly { marks.low } else { marks.min };
+        let (mark, gap) = if config.exact_need {
+            (zone.mark_for(request.flags).saturating_sub(zone.boost()), order.frames())
+        } else {
+            (if costly { marks.low } else { marks.min }, gap)
+        };
         if !zone.watermark_ok(Order::ZERO, mark + gap, request.limit, AllocFlags::CMA) {
             return CompactResult::Skipped;
         }

@@ -1,7 +1,7 @@
 //! Compaction on demand: of a zone, of a node, of everything, and of a range that the caller names.
 
 use pageblock_buddy::Zone;
-use pageblock_compaction::{ContigError, Request};
+use pageblock_compaction::{ContigError, Request, VmStat};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::RunCounts;
 use pageblock_frame::{NodeId, PfnRange, Platform, ZoneKind};
@@ -34,6 +34,16 @@ impl<P: Platform> PageAllocator<P> {
     /// [`CompactError`]; nothing has been moved.
     pub fn compact_all(&self) -> Result<RunCounts, CompactError> {
         self.compact_where(|_| true)
+    }
+
+    /// What compaction has counted in all zones since boot.
+    #[must_use]
+    pub fn compaction_vmstat(&self) -> VmStat {
+        let mut sum = VmStat::default();
+        for compactor in self.inner().map_or(&[][..], |inner| inner.compactors) {
+            sum.add(&compactor.vmstat());
+        }
+        sum
     }
 
     fn compact_where(&self, chosen: impl Fn(&Zone<'static>) -> bool) -> Result<RunCounts, CompactError> {

@@ -53,7 +53,6 @@ mod slowpath;
 mod stall;
 mod stats;
 mod threads;
-mod view;
 
 pub use allocator::PageAllocator;
 pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
@@ -66,13 +65,12 @@ pub use stats::Stats;
 pub use pageblock_buddy::{
     BoostArithmetic, BoostRule, FairPolicy, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents,
 };
-pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next};
+pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, VmStat as CompactionVmStat};
 pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizing, Tuning};
-pub use pageblock_reclaim::Config as ReclaimConfig;
 
 /// The README's program, compiled and run.
 #[cfg(doctest)]

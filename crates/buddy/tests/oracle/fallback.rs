@@ -336,3 +336,22 @@ fn a_type_keeps_to_the_pageblock_that_it_mixed_into() {
     let blocks: Vec<u64> = served.iter().map(|(pfn, _)| pfn.unwrap() / 512).collect();
     assert!(blocks.iter().all(|block| *block == blocks[0]), "{blocks:?}");
 }
+
+#[test]
+fn a_type_that_cannot_move_prefers_a_whole_pageblock_to_the_one_that_it_mixed_into() {
+    for (policy, expected) in [(Policy::new(), 1), (Policy::linux_6_1(), 0)] {
+        let scene = Scene::new(&[Movable, Movable, Movable], policy);
+        scene.leave(0, 0..8).take(1, 0..512, Movable).take(2, 0..512, Movable);
+        assert_eq!(of(scene.plain(Unmovable).1), Some((Movable, 3, false)));
+        assert_eq!(scene.0.take_short(), policy.keep_whole, "there is no whole pageblock");
+        assert!(!scene.0.is_short());
+        for frame in 0..512 {
+            assert_eq!(scene.0.free::<Machine>(Scene::start(1).add(frame), Order::ZERO), Ok(()));
+        }
+        assert_eq!(scene.plain(Unmovable).0, Some(expected));
+        assert_eq!(scene.type_of(1) == Unmovable, policy.keep_whole);
+        assert_eq!(scene.0.take_short(), policy.keep_whole, "that was the last");
+        // Movable requests do not ask: they are what makes room.
+        assert!(scene.plain(Movable).0.is_some() && !scene.0.is_short());
+    }
+}

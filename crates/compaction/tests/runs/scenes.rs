@@ -1,8 +1,10 @@
 //! Whole runs on zones in known states, for every configuration.
 
 use crate::common::{self, Scene, all_configs, order};
+use pageblock_buddy::Patience;
 use pageblock_compaction::{Compactor, Config, Origin, Patches, Priority, Request};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
+use pageblock_frame::Pfn;
 use pageblock_frame::trace::CompactResult;
 
 #[test]
@@ -146,4 +148,57 @@ fn patches_one_and_two_change_no_result() {
     };
     assert_eq!(run(0), run(1));
     assert_eq!(run(1), run(2));
+}
+
+/// 8 pageblocks: one half full of movable pages, six full of them, one of the kernel's with `free` frames left.
+fn crowded(free: u64) -> Scene {
+    let scene = Scene::new(8);
+    scene.fill(Movable);
+    let first = 0x1000;
+    let within = |pfn: u64, block: u64| (pfn - first) / 512 == block;
+    scene.free_where(|pfn| within(pfn.as_u64(), 7));
+    scene.zone.set_block_type::<common::P>(Pfn::new(first + 7 * 512), Unmovable).unwrap();
+    while scene.held.borrow().len() < 512 {
+        scene.alloc(0, Unmovable).unwrap();
+    }
+    scene.free_where(|pfn| within(pfn.as_u64(), 7) && pfn.as_u64() % 512 < free);
+    scene.free_where(|pfn| within(pfn.as_u64(), 0) && pfn.as_u64() % 2 == 0);
+    assert_eq!(scene.zone.free_frames(), 256 + free);
+    scene
+}
+
+#[test]
+fn pageblocks_of_other_types_are_filled_when_movable_ones_are_full() {
+    for (free, foreign_targets) in [(300, true), (300, false), (200, true)] {
+        let scene = crowded(free);
+        let expected = foreign_targets && free >= 256;
+        let compactor = Compactor::new(Config { foreign_targets, ..Config::new() });
+        let request = Request::direct(order(9), Movable, Priority::SyncLight);
+        let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &request);
+        scene.verify();
+        assert_eq!(outcome.captured.is_some(), expected, "{free} free, {foreign_targets}: {outcome:?}");
+        assert_eq!(outcome.counts.migrated, if expected { 256 } else { 0 });
+        assert_eq!(
+            scene.zone.scan::<common::P>(Patience::Wait).view(7).unwrap().migrate_type,
+            Unmovable,
+            "whoever moves in changes nothing about whose it is"
+        );
+    }
+}
+
+#[test]
+fn a_run_by_occupancy_needs_no_more_than_the_block() {
+    for (exact_need, expected) in [(true, CompactResult::Success), (false, CompactResult::Skipped)] {
+        let scene = Scene::new(8);
+        scene.fill(Movable);
+        scene.free_where(|pfn| (pfn.as_u64() - 0x1000) / 512 < 3 && pfn.as_u64() % 2 == 0);
+        let marks = pageblock_buddy::Watermarks { min: 200, low: 250, high: 300 };
+        scene.zone.set_watermarks(marks);
+        let compactor = Compactor::new(Config { exact_need, ..Config::new() });
+        let request = Request::direct(order(9), Movable, Priority::SyncLight);
+        let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &request);
+        scene.verify();
+        assert_eq!(outcome.result, expected);
+        assert!(scene.zone.free_frames() > marks.min);
+    }
 }

@@ -1,7 +1,8 @@
 //! Experiments of the seed documents, run on our code.
 //!
-//! * [`pcp`]: seed 004, how often CPUs meet at the zone lock
+//! * [`highalloc`]: huge pages out of fragmented memory, beside a measured Linux 6.1;
 //! * [`timedmunlock`]: seed 001, the time that munlock of a large area takes.
 
-pub(crate) mod pcp;
+pub(crate) mod highalloc;
+mod output;
 pub(crate) mod timedmunlock;

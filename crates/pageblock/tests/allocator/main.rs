@@ -9,7 +9,6 @@ mod machine;
 mod oracle;
 mod pressed;
 mod pressure;
-mod reclaim;
 mod report;
 mod slowpath;
 mod stalls;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use pageblock::{AllocError, Config, InitError, PageAllocator, Region};
@@ -10,7 +10,6 @@ use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, Pfn};
 use pageblock_lru::Lru;
 
 use super::holder::{Counts, Holder, Name};
-use super::places::Places;
 use super::sim::{Entered, Hooks, Sim};
 use super::storage::Storage;
 
@@ -60,13 +59,12 @@ impl MemoryConfig {
 pub(crate) struct Memory {
     storage: Storage,
     holders: Box<[Cell<Holder>]>,
-    pub(super) places: RefCell<Places>,
+    pub(super) places: RefCell<BTreeMap<Name, Pfn>>,
     pub(super) swapped: RefCell<BTreeSet<Name>>,
     pub(super) swap: u64,
     counts: Cell<Counts>,
     hooks: RefCell<Option<Rc<dyn Hooks>>>,
-    moves: bool,
-    gives_up: bool,
+    able: (bool, bool),
     /// Frames moved so far.
     pub(super) moved: Cell<u64>,
 }
@@ -80,8 +78,9 @@ impl fmt::Debug for Memory {
 impl Memory {
     /// Builds it; nobody has a frame yet.
     pub(crate) fn new(config: &MemoryConfig) -> Result<Rc<Self>, InitError> {
-        Sim::set_nodes(&config.cpu_nodes);
-        let storage = Storage::build(&config.regions, &config.allocator, config.lru)?;
+        let able = (config.moves, config.gives_up);
+        let build = || Storage::build(&config.regions, &config.allocator, config.lru);
+        let storage = Sim::boot(&config.cpu_nodes, able, build)?;
         let frames = storage.allocator().zones().iter().map(|zone| zone.span().end.as_u64()).max().unwrap_or(0);
         Ok(Rc::new(Self {
             storage,
@@ -91,8 +90,7 @@ impl Memory {
             swap: config.swap,
             counts: Cell::default(),
             hooks: RefCell::default(),
-            moves: config.moves,
-            gives_up: config.gives_up,
+            able,
             moved: Cell::default(),
         }))
     }
@@ -116,12 +114,9 @@ impl Memory {
         self.hooks.borrow().is_some()
     }
 
-    pub(super) fn moves_pages(&self) -> bool {
-        self.moves
-    }
-
-    pub(super) fn gives_pages_up(&self) -> bool {
-        self.gives_up
+    /// Whether pages can be moved, and given up.
+    pub(super) fn able(&self) -> (bool, bool) {
+        self.able
     }
 
     /// The allocator. What is freed there directly is missing in the tables here.
@@ -185,9 +180,7 @@ impl Memory {
             if let Some(old) = self.find(name) {
                 self.free(old);
             }
-            if matches!(name, Name::Anon { .. }) {
-                self.swapped.borrow_mut().remove(&name);
-            }
+            self.swapped.borrow_mut().remove(&name);
             self.places.borrow_mut().insert(name, pfn);
         }
         if let Some((lru, page)) = self.page(pfn) {
@@ -221,7 +214,7 @@ impl Memory {
     pub(super) fn forget(&self, pfn: Pfn) -> Holder {
         let holder = self.set_holder(pfn, Holder::Nobody);
         if let Some(name) = holder.name() {
-            self.places.borrow_mut().remove(name);
+            self.places.borrow_mut().remove(&name);
         }
         holder
     }

@@ -22,7 +22,6 @@ mod holder;
 mod memory;
 mod moves;
 mod pages;
-mod places;
 mod sim;
 mod storage;
 #[cfg(test)]

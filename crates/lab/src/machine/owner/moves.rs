@@ -16,7 +16,7 @@ impl Migrate for Memory {
             return Err(Refusal::Unknown);
         }
         let flags = page.flags();
-        if holder.name().is_none() || flags.contains(DescFlags::UNEVICTABLE) {
+        if holder.name().is_none() {
             return Err(Refusal::Pinned);
         }
         let waits = match mode {

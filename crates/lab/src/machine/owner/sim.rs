@@ -39,6 +39,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Memory>>> = const { RefCell::new(None) };
     /// Whether the current machine wants events: looked at on every operation.
     static TRACED: Cell<bool> = const { Cell::new(false) };
+    /// Whether the current machine moves pages, and gives them up: asked at boot, too.
+    static ABLE: Cell<(bool, bool)> = const { Cell::new((false, false)) };
     static CPU: Cell<u32> = const { Cell::new(0) };
     static NOW: Cell<u64> = const { Cell::new(0) };
     static RECLAIMING: Cell<bool> = const { Cell::new(false) };
@@ -71,9 +73,13 @@ impl Sim {
         RECLAIMING.get()
     }
 
-    /// Says which node each CPU of the machine to be built is on.
-    pub(super) fn set_nodes(nodes: &[NodeId]) {
+    /// Boots a machine: meanwhile the platform says which node each CPU is on, and what pages can be asked to do.
+    pub(super) fn boot<R>(nodes: &[NodeId], able: (bool, bool), build: impl FnOnce() -> R) -> R {
         NODES.set(nodes.to_vec());
+        let before = ABLE.replace(able);
+        let built = build();
+        ABLE.set(before);
+        built
     }
 
     /// Whether the current machine's hooks want events.
@@ -88,6 +94,7 @@ impl Sim {
 pub(crate) struct Entered {
     before: Option<Rc<Memory>>,
     traced: bool,
+    able: (bool, bool),
     cpu: u32,
     now: u64,
     reclaiming: bool,
@@ -96,9 +103,11 @@ pub(crate) struct Entered {
 impl Entered {
     pub(super) fn new(memory: Rc<Memory>) -> Self {
         let traced = TRACED.replace(memory.wants_events());
+        let able = ABLE.replace(memory.able());
         Self {
             before: CURRENT.replace(Some(memory)),
             traced,
+            able,
             cpu: CPU.replace(0),
             now: NOW.replace(0),
             reclaiming: RECLAIMING.replace(false),
@@ -111,6 +120,7 @@ impl Drop for Entered {
         // The machine may be dropped with this, hence after the borrow has ended.
         let left = CURRENT.replace(self.before.take());
         TRACED.set(self.traced);
+        ABLE.set(self.able);
         CPU.set(self.cpu);
         NOW.set(self.now);
         RECLAIMING.set(self.reclaiming);
@@ -175,11 +185,11 @@ unsafe impl Platform for Sim {
     }
 
     fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
-        current().filter(|memory| memory.moves_pages()).map(|_| &Seam as _)
+        ABLE.get().0.then_some(&Seam as _)
     }
 
     fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
-        current().filter(|memory| memory.gives_pages_up()).map(|_| &Seam as _)
+        ABLE.get().1.then_some(&Seam as _)
     }
 
     fn enter_reclaim() -> bool {

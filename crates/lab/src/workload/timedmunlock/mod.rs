@@ -10,18 +10,15 @@ mod plot;
 mod published;
 mod table;
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io::{IsTerminal, Write as _};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pageblock_frame::PAGE_SIZE;
 use pageblock_mlock::{Placement, Steps};
 
+use super::output::{self, Report};
 use crate::commands::map::parse_size;
 
 pub(crate) use measure::{Outcome, measure};
@@ -88,52 +85,22 @@ pub(crate) fn run(args: &TimedMunlockArgs) -> anyhow::Result<()> {
         bail!("--memory: expected 4K to 64G, found {} bytes", args.memory);
     }
     let turns = u64::from(args.iterations.get()) * (COLUMNS * Placement::ALL.len()) as u64;
-    let bar = progress(turns);
+    let bar = output::progress(turns);
     let mut outcome = measure(args, &mut || bar.inc(1))?;
     bar.finish_and_clear();
     if args.instructions {
         instructions::count(&mut outcome)?;
     }
     let published = published::all()?;
-    let mut json = serde_json::to_string_pretty(&outcome).context("the result cannot be written as JSON")?;
-    json.push('\n');
+    let json = output::json(&outcome)?;
     let text = table::all(&outcome, &published);
-    let shown = if args.json { &json } else { &text };
-    std::io::stdout().write_all(shown.as_bytes()).context("the result cannot be printed")?;
+    output::print(if args.json { &json } else { &text })?;
     if let Some(directory) = &args.out {
-        write(directory, &text, &json, &plot::all(&outcome, &published)?)?;
+        let svg = plot::all(&outcome, &published)?;
+        output::write(directory, &Report { name: "timedmunlock", text: &text, json: &json, svg: &svg })?;
         if !args.json {
             println!("Report: {}", directory.join("timedmunlock.html").display());
         }
-    }
-    Ok(())
-}
-
-/// Visible only if stderr is a terminal.
-fn progress(turns: u64) -> ProgressBar {
-    let bar = ProgressBar::new(turns);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    if let Ok(style) = ProgressStyle::with_template("{elapsed} [{wide_bar}] {pos} of {len} runs") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn write(directory: &Path, text: &str, json: &str, svg: &str) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-    let mut html = String::from(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>timedmunlock</title></head>\n\
-         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>timedmunlock</h1>\n",
-    );
-    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
-    let _ = writeln!(html, "{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre></body></html>");
-    for (name, content) in
-        [("timedmunlock.html", html.as_str()), ("timedmunlock.json", json), ("timedmunlock.svg", svg)]
-    {
-        let path = directory.join(name);
-        fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())
 }

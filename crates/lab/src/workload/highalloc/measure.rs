@@ -1,0 +1,172 @@
+//! The runs, and what is kept of each.
+
+use pageblock_buddy::{Patience, unusable_free_index};
+use pageblock_frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use serde::Serialize;
+
+use super::HighallocArgs;
+use super::attempt::FLAGS;
+use super::scene::{Pattern, Preset, Scene};
+use crate::machine::owner::Sim;
+
+/// The kernel's shares of the fill, in percent.
+pub(crate) const SHARES: [u64; 2] = [10, 25];
+
+/// Pageblocks after the fill, and after a half was freed.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) filled: u64,
+    pub(crate) halved: u64,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    /// Blocks of order 9 that were taken.
+    pub(crate) got: u64,
+    /// Those, and what could be had after the process ended and the kernel freed its pages.
+    pub(crate) at_rest: u64,
+    /// Blocks that the machine's managed memory, the free pages before the attempt, and those above the min watermarks, would make.
+    pub(crate) managed_blocks: u64,
+    pub(crate) free_blocks: u64,
+    pub(crate) usable_blocks: u64,
+    /// Pageblocks with kernel pages after the fill and after a half was freed, and the fewest that could hold them.
+    pub(crate) kernel_blocks: Spread,
+    pub(crate) fewest_blocks: Spread,
+    /// Unusable free space index for order 9 before the attempt, 0 to 1.
+    pub(crate) unusable_index: f64,
+    /// Page cache before and after, in frames.
+    pub(crate) cache: [u64; 2],
+    /// Compaction from the first attempt to the last, the background's too.
+    pub(crate) compaction_runs: u64,
+    /// Requests that turned to compaction, and those that got a block by it.
+    pub(crate) stalls: u64,
+    pub(crate) successes: u64,
+    pub(crate) migrate_scanned: u64,
+    pub(crate) free_scanned: u64,
+    pub(crate) migrated: u64,
+}
+
+impl Run {
+    /// Of what the free pages before the attempt would make.
+    pub(crate) fn percent_of_free(&self) -> f64 {
+        100.0 * self.got as f64 / self.free_blocks.max(1) as f64
+    }
+
+    /// The same of those above the min watermarks.
+    pub(crate) fn percent_of_usable(&self) -> f64 {
+        100.0 * self.got as f64 / self.usable_blocks.max(1) as f64
+    }
+}
+
+/// All runs of one line of the table.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) pattern: Pattern,
+    /// The kernel's, in percent.
+    pub(crate) share: u64,
+    pub(crate) flags: &'static str,
+    pub(crate) preset: Preset,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) memory_bytes: u64,
+    pub(crate) iterations: u32,
+    pub(crate) seed: u64,
+    pub(crate) patience: u32,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Outcome {
+    /// Whose rules there are rows of.
+    pub(crate) fn presets(&self) -> Vec<Preset> {
+        let mut presets: Vec<_> = self.rows.iter().map(|row| row.preset).collect();
+        presets.sort_unstable();
+        presets.dedup();
+        presets
+    }
+}
+
+/// How many runs there will be.
+pub(crate) fn runs(args: &HighallocArgs) -> u64 {
+    u64::from(args.iterations.get()) * (2 * SHARES.len() * FLAGS.len() * Preset::ALL.len()) as u64
+}
+
+/// Runs every line; `tick` is called after each run.
+pub(crate) fn measure(args: &HighallocArgs, tick: &mut dyn FnMut()) -> anyhow::Result<Outcome> {
+    let mut rows = Vec::new();
+    for pattern in [Pattern::Alt, Pattern::Late] {
+        for share in SHARES {
+            for (flags, _) in FLAGS {
+                for preset in Preset::ALL {
+                    let run = |number| one(args, (pattern, share), (flags, preset), args.seed + u64::from(number));
+                    let ticked = |number| run(number).inspect(|_| tick());
+                    let runs = (0..args.iterations.get()).map(ticked).collect::<Result<_, _>>()?;
+                    rows.push(Row { pattern, share, flags, preset, runs });
+                }
+            }
+        }
+    }
+    let (iterations, seed, patience) = (args.iterations.get(), args.seed, args.patience.get());
+    Ok(Outcome { memory_bytes: args.memory, iterations, seed, patience, rows })
+}
+
+/// One run from boot to rest.
+pub(crate) fn one(
+    args: &HighallocArgs,
+    (pattern, share): (Pattern, u64),
+    (flags, preset): (&str, Preset),
+    seed: u64,
+) -> anyhow::Result<Run> {
+    let gfp = FLAGS.iter().find(|(name, _)| *name == flags).map(|(_, gfp)| *gfp).unwrap_or_default();
+    let mut scene = Scene::boot(args.memory, preset, seed)?;
+    scene.fill(pattern, share)?;
+    let filled = scene.kernel_blocks();
+    scene.free_half();
+    let halved = scene.kernel_blocks();
+    let stats = scene.memory.allocator().stats();
+    let reserve: u64 = scene.memory.allocator().zones().iter().map(|zone| zone.watermarks().min).sum();
+    let unusable_index = unusable(&scene);
+    let cache = scene.memory.counts().file;
+    let vmstat = |scene: &Scene| scene.memory.allocator().compaction_vmstat();
+    let (before, runs_before) = (vmstat(&scene), scene.threads.runs());
+    let got = scene.take_huge(gfp, args.patience.get());
+    let (after, runs_after) = (vmstat(&scene), scene.threads.runs());
+    let cache = [cache, scene.memory.counts().file];
+    scene.rest();
+    let at_rest = got + scene.take_huge(gfp, args.patience.get());
+    if args.check {
+        scene.memory.check()?;
+    }
+    Ok(Run {
+        got,
+        at_rest,
+        managed_blocks: stats.managed / PAGEBLOCK_FRAMES,
+        free_blocks: stats.free / PAGEBLOCK_FRAMES,
+        usable_blocks: stats.free.saturating_sub(reserve) / PAGEBLOCK_FRAMES,
+        kernel_blocks: Spread { filled: filled.0, halved: halved.0 },
+        fewest_blocks: Spread { filled: filled.1, halved: halved.1 },
+        unusable_index,
+        cache,
+        compaction_runs: runs_after - runs_before,
+        migrate_scanned: after.migrate_scanned - before.migrate_scanned,
+        free_scanned: after.free_scanned - before.free_scanned,
+        migrated: after.migrate_success - before.migrate_success,
+        stalls: after.stall - before.stall,
+        successes: after.success - before.success,
+    })
+}
+
+/// The index over all zones.
+fn unusable(scene: &Scene) -> f64 {
+    let mut free = [0; Order::COUNT];
+    for zone in scene.memory.allocator().zones() {
+        for (sum, blocks) in free.iter_mut().zip(zone.scan::<Sim>(Patience::Wait).free_blocks()) {
+            *sum += blocks;
+        }
+    }
+    unusable_free_index(&free, PAGEBLOCK_ORDER) as f64 / 1000.0
+}

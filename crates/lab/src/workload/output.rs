@@ -1,0 +1,62 @@
+//! What all experiments do with their results.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{IsTerminal, Write as _};
+use std::path::Path;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+/// Shows how many of the runs are done, if stderr is a terminal.
+pub(super) fn progress(runs: u64) -> ProgressBar {
+    let bar = ProgressBar::new(runs);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    if let Ok(style) = ProgressStyle::with_template("{elapsed} [{wide_bar}] {pos} of {len} runs") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The result as one JSON object, with a line's end.
+pub(super) fn json(outcome: &impl Serialize) -> anyhow::Result<String> {
+    let mut json = serde_json::to_string_pretty(outcome).context("the result cannot be written as JSON")?;
+    json.push('\n');
+    Ok(json)
+}
+
+/// Prints it.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(text.as_bytes()).context("the result cannot be printed")
+}
+
+/// An experiment's report.
+pub(super) struct Report<'a> {
+    /// The experiment: heading, and name of the files.
+    pub(super) name: &'static str,
+    /// The tables.
+    pub(super) text: &'a str,
+    pub(super) json: &'a str,
+    /// The picture.
+    pub(super) svg: &'a str,
+}
+
+/// Writes the report's page, picture and object into a directory, which is made if it is not there.
+pub(super) fn write(directory: &Path, report: &Report<'_>) -> anyhow::Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    let Report { name, text, json, svg } = report;
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title></head>\n\
+         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>{name}</h1>\n"
+    );
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    let _ = writeln!(html, "{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre></body></html>");
+    for (ending, content) in [("html", html.as_str()), ("json", json), ("svg", svg)] {
+        let path = directory.join(format!("{name}.{ending}"));
+        fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}
