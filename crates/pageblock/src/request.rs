@@ -113,21 +113,27 @@ impl<P: Platform> Request<P> {
 
     /// Walks the zonelist and takes the block from the first zone that may and can serve
     /// (`get_page_from_freelist()`).
+    #[inline]
     pub(crate) fn walk(&self, flags: AllocFlags) -> Option<Pfn> {
+        const DETOURS: AllocFlags = AllocFlags::FAIR.union(AllocFlags::NOFRAGMENT).union(AllocFlags::FRAGMENT_STALL);
+        if flags.intersects(DETOURS) { self.walk_picky(flags) } else { self.pass::<false>(flags, None) }
+    }
+
+    /// The same for an attempt that leaves out zones first.
+    #[inline(never)]
+    fn walk_picky(&self, flags: AllocFlags) -> Option<Pfn> {
         if flags.contains(AllocFlags::FAIR) {
             return self.walk_fair(flags);
         }
-        if !flags.intersects(AllocFlags::NOFRAGMENT | AllocFlags::FRAGMENT_STALL) {
-            return self.walk_zones(flags, None);
-        }
-        if self.inner.spreading == ZoneSpreading::Throughout && !flags.contains(AllocFlags::FRAGMENT_STALL) {
+        let stalls = flags.contains(AllocFlags::FRAGMENT_STALL);
+        if self.inner.spreading == ZoneSpreading::Throughout && !stalls {
             // Other nodes are worth it, too, and so are reclaim and compaction.
             return self.walk_zones(flags, None);
         }
         // Only the preferred node is worth a detour; then again with mixing allowed.
         let local = self.zones().next().map(Zone::node);
         self.walk_zones(flags, local).or_else(|| {
-            if flags.contains(AllocFlags::FRAGMENT_STALL) {
+            if stalls {
                 stall::stall(self);
             }
             self.walk_zones(flags.difference(AllocFlags::NOFRAGMENT | AllocFlags::FRAGMENT_STALL), None)
@@ -146,12 +152,19 @@ impl<P: Platform> Request<P> {
     }
 
     /// One pass over the zones, those of one node if `only` says so.
+    #[inline(never)]
     pub(crate) fn walk_zones(&self, flags: AllocFlags, only: Option<NodeId>) -> Option<Pfn> {
+        self.pass::<true>(flags, only)
+    }
+
+    /// The same, in two copies: without `PICKY`, all zones may serve.
+    #[inline(always)]
+    fn pass<const PICKY: bool>(&self, flags: AllocFlags, only: Option<NodeId>) -> Option<Pfn> {
         for zone in self.zones() {
-            if only.is_some_and(|node| node != zone.node()) {
+            if PICKY && only.is_some_and(|node| node != zone.node()) {
                 return None;
             }
-            if self.out_of_turn(zone, flags) {
+            if PICKY && self.out_of_turn(zone, flags) {
                 continue;
             }
             if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags) {
