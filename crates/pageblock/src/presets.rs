@@ -39,6 +39,7 @@ impl Config {
         Self {
             policy: Policy::linux_6_1(),
             pcp: Some(PcpConfig::linux_6_1()),
+            boost: BoostRule::new(),
             compaction: Some(CompactionConfig::linux_6_1()),
             ..Self::new()
         }

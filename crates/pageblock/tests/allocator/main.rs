@@ -10,6 +10,7 @@ mod oracle;
 mod pressed;
 mod pressure;
 mod report;
+mod series;
 mod slowpath;
 mod stalls;
 mod zones;

@@ -79,6 +79,11 @@ pub(crate) fn waits() -> Vec<(NodeId, u64)> {
     WAITS.take()
 }
 
+/// From now on nothing happens during a wait.
+pub(crate) fn nothing_meanwhile() {
+    drop(MEANWHILE.take());
+}
+
 /// From now on this happens during a wait; the closure says how long it took. Without it, waits last until their deadline.
 pub(crate) fn meanwhile(script: impl FnMut() -> u64 + 'static) {
     MEANWHILE.set(Some(Box::new(script)));
