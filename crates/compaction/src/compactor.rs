@@ -4,7 +4,7 @@ use pageblock_buddy::{Patience, Zone};
 use pageblock_frame::migration::{Migrate, MigrateMode};
 use pageblock_frame::sync::{AtomicBool, AtomicU32, Ordering};
 use pageblock_frame::trace::{CompactEvent, CompactResult, DeferState, Event, RunCounts, ScanPositions};
-use pageblock_frame::{Order, Platform, const_unless_model};
+use pageblock_frame::{Order, Platform, ZoneKind, const_unless_model};
 
 use crate::counters::{Counters, VmStat};
 use crate::{Config, Deferral, Outcome, Proof, Request, Search, linear, occupancy, suitable};
@@ -75,6 +75,17 @@ impl Compactor {
     #[must_use]
     pub fn vmstat(&self) -> VmStat {
         self.counters.read()
+    }
+
+    /// Whether a run for a block of `order` would help (`compaction_suitable()`): `Continue`, or `Success` if there is one already, or
+    /// `Skipped`. `limit` is the highest zone that whoever asks could use.
+    #[must_use]
+    pub fn suitable<P: Platform>(&self, zone: &Zone<'_>, order: Order, limit: ZoneKind) -> CompactResult {
+        let request = Request { limit, ..Request::kswapd(order) };
+        match suitable::suitable::<P>(zone, &self.config, &request) {
+            CompactResult::NotSuitableZone => CompactResult::Skipped,
+            result => result,
+        }
     }
 
     /// Compacts the zone once (`compact_zone()`), unless its watermarks or fragmentation say that it would not help. Deferral is

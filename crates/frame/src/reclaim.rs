@@ -129,6 +129,12 @@ pub trait Reclaim {
         0
     }
 
+    /// The last resort, when nothing else is left to free: gives up something large for a block of `order` (Linux kills a
+    /// process). True if memory will be free soon because of it, and the request should try again; it asks a few times at most.
+    fn out_of_memory(&self, _order: Order, _limit: ZoneKind, _gfp: Gfp) -> bool {
+        false
+    }
+
     /// True if the caller is being killed and should stop waiting for memory.
     fn is_dying(&self) -> bool {
         false

@@ -7,6 +7,7 @@ use pageblock_compaction::Config as CompactionConfig;
 use pageblock_frame::region::{PhysRange, ZoneLimits};
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
 use pageblock_pcp::PcpConfig;
+use pageblock_reclaim::Config as ReclaimConfig;
 
 use crate::error::ConfigError;
 
@@ -83,6 +84,7 @@ pub struct Config {
     pub(crate) patches: u8,
     pub(crate) pcp: Option<PcpConfig>,
     pub(crate) compaction: Option<CompactionConfig>,
+    pub(crate) reclaim: ReclaimConfig,
     pub(crate) slow_path: SlowPath,
     /// `None` if the table that was given is none.
     pub(crate) distances: Option<Distances>,
@@ -110,6 +112,7 @@ impl Config {
             patches: 0,
             pcp: Some(PcpConfig::new()),
             compaction: Some(CompactionConfig::new()),
+            reclaim: ReclaimConfig::linux_6_1(),
             slow_path: SlowPath::Linux6_1,
             distances: Some(Distances::new()),
         }
@@ -246,6 +249,13 @@ impl Config {
     #[must_use]
     pub const fn compaction(mut self, compaction: Option<CompactionConfig>) -> Self {
         self.compaction = compaction;
+        self
+    }
+
+    /// How memory is reclaimed, where the platform has a [`reclaimer`](pageblock_frame::Platform::reclaimer).
+    #[must_use]
+    pub const fn reclaim(mut self, reclaim: ReclaimConfig) -> Self {
+        self.reclaim = reclaim;
         self
     }
 

@@ -4,17 +4,17 @@ use core::mem::MaybeUninit;
 
 use arrayvec::ArrayVec;
 use pageblock_buddy::{BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
-use pageblock_compaction::Compactor;
+use pageblock_compaction::{Compactor, Kcompactd};
 use pageblock_frame::region::{MAX_NODES, MAX_ZONES, MapOptions, Region, RegionMap, ZoneSpan};
 use pageblock_frame::sync::AtomicU32;
 use pageblock_frame::{Carver, CpuId, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
 use pageblock_pcp::PcpLists;
+use pageblock_reclaim::Kswapd;
 
 use crate::config::Config;
 use crate::error::{ConfigError, InitError};
 use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
 use crate::stall::StallCounters;
-use crate::threads::{self, NodeThreads};
 
 /// What will be built, before a byte of memory is touched.
 #[derive(Debug)]
@@ -92,12 +92,13 @@ impl Plan {
         let node_of = |cpu| Some(CpuEntry { node: P::node_of(CpuId::new(cpu as u32)), reclaiming: AtomicU32::new(0) });
         let cpus = carver.take_with(self.cpus, node_of).ok_or(short)?;
         let lists = self.build_lists::<P>(zones, &mut carver).ok_or(short)?;
-        let (compactors, threads) = self.build_background::<P>(&mut carver).ok_or(short)?;
+        let Background { compactors, kcompactds, kswapds } = self.build_background::<P>(&mut carver).ok_or(short)?;
         let inner = Inner {
             zones,
             lists,
             compactors,
-            threads,
+            kcompactds,
+            kswapds,
             spans,
             nodes,
             cpus,
@@ -149,21 +150,23 @@ impl Plan {
     fn background_bytes<P: Platform>(&self) -> usize {
         let mut bytes = 0;
         if self.compaction::<P>().is_some() {
-            bytes += array_bytes::<Compactor>(self.zones.len());
+            bytes += array_bytes::<Compactor>(self.zones.len()) + array_bytes::<Kcompactd>(self.nodes);
         }
-        if threads::are_needed::<P>() {
-            bytes += array_bytes::<NodeThreads>(self.nodes);
+        if P::reclaimer().is_some() {
+            bytes += array_bytes::<Kswapd>(self.nodes);
         }
         bytes
     }
 
     fn build_background<P: Platform>(&self, carver: &mut Carver<'static>) -> Option<Background> {
-        let mut background: Background = (&[], &[]);
+        let mut background = Background::default();
         if let Some(config) = self.compaction::<P>() {
-            background.0 = carver.take_with(self.zones.len(), |_| Some(Compactor::new(config)))?;
+            background.compactors = carver.take_with(self.zones.len(), |_| Some(Compactor::new(config)))?;
+            background.kcompactds = carver.take_with(self.nodes, |node| Some(Kcompactd::new(node_id(node))))?;
         }
-        if threads::are_needed::<P>() {
-            background.1 = carver.take_with(self.nodes, |node| Some(NodeThreads::new(NodeId::new(node as u8))))?;
+        if P::reclaimer().is_some() {
+            let kswapd = |node| Some(Kswapd::new(node_id(node), self.config.reclaim));
+            background.kswapds = carver.take_with(self.nodes, kswapd)?;
         }
         Some(background)
     }
@@ -224,7 +227,7 @@ impl Plan {
         let has_cpus = |node| node_of_cpus::<P>(self.cpus).any(|other| other == node);
         let mut order = NodeOrder::new(self.config.distances.unwrap_or_default());
         let entries = carver.take_with(self.nodes, |number| {
-            let id = NodeId::new(number as u8);
+            let id = node_id(number);
             let exists = with_memory.contains(&id) || has_cpus(id);
             let nodes = if exists { &with_memory[..] } else { &[] };
             Some(NodeEntry::new(Node::new(id, nodes, &places, &mut order, has_cpus)))
@@ -233,8 +236,17 @@ impl Plan {
     }
 }
 
-/// Each zone's compaction, each node's background threads.
-type Background = (&'static [Compactor], &'static [NodeThreads]);
+/// What there is beside the zones where memory is moved and given up.
+#[derive(Default)]
+struct Background {
+    compactors: &'static [Compactor],
+    kcompactds: &'static [Kcompactd],
+    kswapds: &'static [Kswapd],
+}
+
+const fn node_id(number: usize) -> NodeId {
+    NodeId::new(number as u8)
+}
 
 /// Room for `count` values, wherever it starts.
 const fn array_bytes<T>(count: usize) -> usize {

@@ -1,16 +1,16 @@
 //! What an initialised allocator is made of. Nothing here changes after boot but the zones, which have their own locks.
 
 use pageblock_buddy::{FairPolicy, FreeError, Node, Reserves, Zone};
-use pageblock_compaction::{CompactZone, Compactor};
+use pageblock_compaction::{CompactZone, Compactor, Kcompactd};
 use pageblock_frame::region::{Region, RegionReport};
 use pageblock_frame::sync::AtomicU32;
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
 use pageblock_pcp::PcpLists;
+use pageblock_reclaim::Kswapd;
 
 use crate::config::{SlowPath, ZoneSpreading};
 use crate::error::AddError;
 use crate::stall::StallCounters;
-use crate::threads::NodeThreads;
 
 /// Low bits of a request's flags that decide its zone (four bits) and its migrate type (two, one of them shared).
 pub(crate) const PLACE_BITS: u32 = 0x1f;
@@ -26,8 +26,10 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) lists: &'static [PcpLists<'static, P>],
     /// Each zone's compaction; no elements if there is to be none.
     pub(crate) compactors: &'static [Compactor],
-    /// The background threads, by node number; no elements if there is nothing for them to do.
-    pub(crate) threads: &'static [NodeThreads],
+    /// The reclaim threads, by node number; no elements if nobody gives memory up.
+    pub(crate) kswapds: &'static [Kswapd],
+    /// The compaction threads, by node number; no elements if there is no compaction.
+    pub(crate) kcompactds: &'static [Kcompactd],
     /// The same zones' spans, the largest first, so that most frames are found at the first look.
     pub(crate) spans: &'static [SpanEntry],
     /// By node number, up to the highest that has memory or CPUs.
@@ -84,7 +86,7 @@ impl NodeEntry {
 ///
 /// | field | legal values | who may change it |
 /// |---|---|---|
-/// | `reclaiming` | number of requests that began to reclaim or compact on this CPU and have not ended | [`ReclaimScope`](crate::slowpath::ReclaimScope) |
+/// | `reclaiming` | number of requests that began to reclaim or compact on this CPU and have not ended | [`Depth`](crate::slowpath::Depth) |
 #[derive(Debug)]
 pub(crate) struct CpuEntry {
     pub(crate) node: NodeId,

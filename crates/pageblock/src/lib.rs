@@ -53,6 +53,7 @@ mod slowpath;
 mod stall;
 mod stats;
 mod threads;
+mod view;
 
 pub use allocator::PageAllocator;
 pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
@@ -71,6 +72,7 @@ pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizing, Tuning};
+pub use pageblock_reclaim::Config as ReclaimConfig;
 
 /// The README's program, compiled and run.
 #[cfg(doctest)]

@@ -3,6 +3,7 @@
 use pageblock_buddy::{BoostRule, FairPolicy, Policy, WatermarkRule};
 use pageblock_compaction::{Config as CompactionConfig, Patches, Search};
 use pageblock_pcp::PcpConfig;
+use pageblock_reclaim::Config as ReclaimConfig;
 
 use crate::config::{Config, SlowPath, ZoneSpreading};
 
@@ -56,6 +57,7 @@ impl Config {
     #[must_use]
     pub const fn linux_4_20(patches: u8) -> Self {
         let mut config = Self { pcp: Some(PcpConfig::order_zero()), patches, ..Self::linux_6_1() };
+        config.reclaim = ReclaimConfig::linux_4_20();
         config.spreading = if patches >= 1 { ZoneSpreading::On } else { ZoneSpreading::Off };
         config.boost = if patches >= 3 { BoostRule::posted() } else { BoostRule::off() };
         config.stall_order = if patches >= 4 { STALL_ORDER } else { 0 };
@@ -82,6 +84,7 @@ impl Config {
         let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };
         config.pcp = Some(PcpConfig::order_zero());
         config.compaction = Some(CompactionConfig::linux_3_13(Patches::NONE));
+        config.reclaim = ReclaimConfig::linux_3_13();
         config.slow_path = SlowPath::Linux3_13;
         config.fair = FairPolicy::Linux3_13;
         config.boost = BoostRule::off();

@@ -1,19 +1,19 @@
 //! What shortage and fragmentation do to a zone, as seen from outside: boosts that kswapd is to be told of, counts.
 
 use pageblock_buddy::{BoostArithmetic, Zone, ZoneEvents};
-use pageblock_frame::trace::Event;
 use pageblock_frame::{AllocFlags, Order, PAGEBLOCK_ORDER, Platform};
 
 use crate::PageAllocator;
 use crate::inner::Inner;
+use crate::slowpath::wake_kswapd;
 
 /// Wakes the reclaim thread if the zone has been boosted since somebody last did, and the compaction thread if it has no whole
 /// pageblock left for types that cannot move, where the request may wake them: the node may be balanced, so that nobody else would.
 /// Called with no lock held and outside the per-CPU list.
 #[inline(always)]
-pub(crate) fn tell<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>, flags: AllocFlags) {
+pub(crate) fn tell<P: Platform>(inner: &'static Inner<P>, zone: &'static Zone<'static>, flags: AllocFlags) {
     if zone.is_boosted() {
-        wake_for_boost::<P>(zone, flags);
+        wake_for_boost(inner, zone, flags);
     }
     if zone.is_short() {
         wake_for_block(inner, zone, flags);
@@ -26,19 +26,18 @@ fn wake_for_block<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>, flags: AllocFl
     if flags.contains(AllocFlags::KSWAPD)
         && zone.take_short()
         && P::migrator().is_some()
-        && let Some(threads) = inner.threads.get(zone.node().index())
+        && let Some(kcompactd) = inner.kcompactds.get(zone.node().index())
     {
-        threads.kcompactd.wake::<P>(PAGEBLOCK_ORDER, zone.kind());
+        kcompactd.wake::<P>(PAGEBLOCK_ORDER, zone.kind());
     }
 }
 
 #[cold]
-fn wake_for_boost<P: Platform>(zone: &Zone<'_>, flags: AllocFlags) {
+fn wake_for_boost<P: Platform>(inner: &'static Inner<P>, zone: &'static Zone<'static>, flags: AllocFlags) {
     // As posted, whoever mixed woke it, permitted or not.
     let may_wake = flags.contains(AllocFlags::KSWAPD) || zone.boost_rule().arithmetic == BoostArithmetic::Posted;
     if may_wake && zone.take_boosted() {
-        P::trace(&Event::WakeKswapd { node: zone.node(), zone: zone.kind(), order: Order::ZERO });
-        P::wake_kswapd(zone.node());
+        wake_kswapd(inner, zone, Order::ZERO, zone.kind());
     }
 }
 

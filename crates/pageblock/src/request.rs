@@ -171,7 +171,7 @@ impl<P: Platform> Request<P> {
                 continue;
             }
             let taken = self.inner.alloc_from(zone, (self.order, self.migrate_type), flags);
-            pressure::tell::<P>(self.inner, zone, flags);
+            pressure::tell(self.inner, zone, flags);
             if let Some(pfn) = taken {
                 self.charge_fair(zone, self.order.frames());
                 if flags.contains(AllocFlags::HIGHATOMIC) {

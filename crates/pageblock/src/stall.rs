@@ -10,7 +10,6 @@
 //! A request stalls once at most, and always goes on: where nothing can wait, `wait_until` returns at once, and all that is
 //! lost is the time of two attempts.
 
-use pageblock_buddy::Zone;
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{AllocFlags, Gfp, Order, Platform};
@@ -18,6 +17,7 @@ use pageblock_frame::{AllocFlags, Gfp, Order, Platform};
 use crate::PageAllocator;
 use crate::inner::Inner;
 use crate::request::Request;
+use crate::slowpath::wake_kswapd;
 
 /// Longest stall, in nanoseconds: 20 ms (`HZ/50`).
 pub const STALL_LIMIT: u64 = 20_000_000;
@@ -109,7 +109,9 @@ pub(crate) fn stall<P: Platform>(request: &Request<P>) {
     }
     P::leave_reclaim();
     zone.boost_fast();
-    wake_kswapd::<P>(zone);
+    // This wake is the one that the boost owes, too.
+    let _ = zone.take_boosted();
+    wake_kswapd(request.inner, zone, Order::ZERO, request.limit);
     let start = P::now();
     P::wait_until(zone.node(), start.saturating_add(STALL_LIMIT));
     let duration = P::now().saturating_sub(start);
@@ -117,13 +119,6 @@ pub(crate) fn stall<P: Platform>(request: &Request<P>) {
         request.inner.stalls.note(duration);
         P::trace(&Event::FragmentStall { node: zone.node(), duration });
     }
-}
-
-fn wake_kswapd<P: Platform>(zone: &Zone<'_>) {
-    // This wake is the one that the boost owes, too.
-    let _ = zone.take_boosted();
-    P::trace(&Event::WakeKswapd { node: zone.node(), zone: zone.kind(), order: Order::ZERO });
-    P::wake_kswapd(zone.node());
 }
 
 impl<P: Platform> PageAllocator<P> {

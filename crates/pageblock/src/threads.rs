@@ -1,33 +1,123 @@
 //! A node's background threads, as state machines: a kernel's thread, or a loop on a CPU of its own, drives them.
 
 use arrayvec::ArrayVec;
-use pageblock_compaction::{CompactZone, Kcompactd, Kswapd, Next};
-use pageblock_frame::{NodeId, Platform, ZoneKind};
+use pageblock_compaction::{CompactZone, Kswapd as KswapdIs, Next, Request};
+use pageblock_frame::reclaim::Reclaim as Owner;
+use pageblock_frame::{NodeId, Order, Platform, ZoneKind};
+use pageblock_pcp::Reclaim;
+use pageblock_reclaim::{Kswapd, NAP, Next as Turn};
 
 use crate::PageAllocator;
 use crate::inner::Inner;
 use crate::slowpath::{ReclaimScope, SPINS, drain_zones};
 
-/// What the threads of one node share with those who wake them.
-#[derive(Debug)]
-pub(crate) struct NodeThreads {
-    pub(crate) kcompactd: Kcompactd,
-}
-
-impl NodeThreads {
-    pub(crate) fn new(node: NodeId) -> Self {
-        Self { kcompactd: Kcompactd::new(node) }
-    }
-}
-
-/// True if the threads of this platform have anything to do.
-pub(crate) fn are_needed<P: Platform>() -> bool {
-    P::migrator().is_some() || P::reclaimer().is_some()
-}
-
 /// What a thread does that has nothing to do, and never will.
 const NEVER: Next = Next::Sleep { until: None };
 
+/// What a thread does that was called in the middle of reclaim.
+fn later<P: Platform>() -> Next {
+    Next::Sleep { until: Some(P::now().saturating_add(NAP)) }
+}
+
+type CompactZones = ArrayVec<CompactZone<'static, 'static>, { ZoneKind::COUNT }>;
+
+/// The reclaim thread of each node.
+impl<P: Platform> PageAllocator<P> {
+    /// One step of a node's reclaim thread (`kswapd`): one round, of bounded length. To be called by whoever has the thread until it
+    /// says [`Next::Sleep`]; then again when [`Platform::wake_kswapd`] is called, or the time has come. Only one caller a node at
+    /// a time. Before it sleeps it lets compaction forget what it must not remember for ever, and wakes the compaction
+    /// thread for the block that was wanted.
+    ///
+    /// ```
+    /// use pageblock::{Next, NodeId, PageAllocator};
+    /// use pageblock_testkit::host::Quiet;
+    /// // This platform has nobody who gives memory up.
+    /// assert_eq!(PageAllocator::<Quiet>::new().kswapd_step(NodeId::new(0)), Next::Sleep { until: None });
+    /// ```
+    pub fn kswapd_step(&self, node: NodeId) -> Next {
+        let Some(owner) = P::reclaimer() else { return NEVER };
+        let Ok(inner) = self.inner() else { return NEVER };
+        let Some(kswapd) = inner.kswapds.get(node.index()) else { return NEVER };
+        let Some(scope) = ReclaimScope::enter(inner) else { return later::<P>() };
+        let turn = take_turn(inner, kswapd, owner);
+        drop(scope);
+        match turn {
+            Turn::Sleep { until } => Next::Sleep { until },
+            _ => Next::Again,
+        }
+    }
+
+    /// True if nobody has asked a node's reclaim thread for anything since it last looked: between a step that said
+    /// [`Next::Sleep`] and the sleep itself, a kernel looks here once more.
+    #[must_use]
+    pub fn kswapd_may_sleep(&self, node: NodeId) -> bool {
+        let kswapd = self.inner().ok().and_then(|inner| inner.kswapds.get(node.index()));
+        kswapd.is_none_or(Kswapd::may_sleep)
+    }
+}
+
+/// A step, and what it leaves to compaction and the per-CPU lists.
+fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'static (dyn Owner + Sync)) -> Turn {
+    let node = kswapd.node();
+    let reclaiming = |kind: ZoneKind| kswapd.is_reclaiming(kind);
+    let before = ZoneKind::ALL.map(reclaiming);
+    let turn = kswapd.step::<P, _>(&inner.node_views(node), owner, P::now());
+    if ZoneKind::ALL.map(reclaiming) != before {
+        keep_lists_short(inner, kswapd);
+    }
+    match turn {
+        Turn::Compact { order, limit } => compact(inner, node, order, limit),
+        Turn::WakeKcompactd { order, limit } => {
+            if P::migrator().is_some()
+                && let Some(kcompactd) = inner.kcompactds.get(node.index())
+            {
+                kcompactd.wake::<P>(order, limit);
+            }
+        }
+        Turn::ResetSkipBits => {
+            for at in compact_zones(inner, node) {
+                at.compactor.reset_if_due::<P>(at.zone);
+            }
+        }
+        _ => {}
+    }
+    turn
+}
+
+/// While a zone is reclaimed, what is freed should not be hoarded (`ZONE_RECLAIM_ACTIVE`).
+fn keep_lists_short<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd) {
+    for zone in inner.zones_of(kswapd.node()) {
+        let active = if kswapd.is_reclaiming(zone.kind()) { Reclaim::Active } else { Reclaim::Idle };
+        if let Some(lists) = inner.lists_of(zone) {
+            lists.set_reclaim(active);
+        }
+    }
+}
+
+/// What kswapd compacts itself (before 4.6).
+fn compact<P: Platform>(inner: &'static Inner<P>, node: NodeId, order: Order, limit: ZoneKind) {
+    let Some(owner) = P::migrator() else { return };
+    drain_zones(inner, inner.zones_of(node), 0);
+    for at in compact_zones(inner, node).iter().filter(|at| at.zone.kind() <= limit) {
+        if at.compactor.is_deferred::<P>(at.zone, order) {
+            continue;
+        }
+        // Nothing is captured for a thread that wants no block for itself.
+        let outcome = at.compactor.run::<P, _>(at.zone, &owner, &Request { limit, ..Request::kswapd(order) });
+        if outcome.result == pageblock_frame::trace::CompactResult::Success {
+            at.compactor.defer_reset::<P>(at.zone, order, pageblock_compaction::Proof::Watermark);
+        }
+    }
+}
+
+fn compact_zones<P: Platform>(inner: &'static Inner<P>, node: NodeId) -> CompactZones {
+    if P::migrator().is_none() {
+        return CompactZones::new();
+    }
+    inner.zones_of(node).filter_map(|zone| inner.compact_zone(zone)).take(ZoneKind::COUNT).collect()
+}
+
+/// The compaction thread of each node.
 impl<P: Platform> PageAllocator<P> {
     /// One step of a node's compaction thread (`kcompactd`), to be called by whoever has the thread until it says
     /// [`Next::Sleep`]; then again when [`Platform::wake_kcompactd`] is called, or the time has come. Only one caller a node at a
@@ -42,27 +132,25 @@ impl<P: Platform> PageAllocator<P> {
     pub fn kcompactd_step(&self, node: NodeId) -> Next {
         let Some(owner) = P::migrator() else { return NEVER };
         let Ok(inner) = self.inner() else { return NEVER };
-        let Some(threads) = inner.threads.get(node.index()) else { return NEVER };
-        let Some(_scope) = ReclaimScope::enter(inner) else { return NEVER };
-        let of_node = || inner.zones.iter().filter(|zone| zone.node() == node);
-        if threads.kcompactd.is_wanted() {
-            drain_zones(inner, of_node(), SPINS);
+        let Some(kcompactd) = inner.kcompactds.get(node.index()) else { return NEVER };
+        let Some(_scope) = ReclaimScope::enter(inner) else { return later::<P>() };
+        if kcompactd.is_wanted() {
+            drain_zones(inner, inner.zones_of(node), SPINS);
         }
-        let zones: NodeZones = of_node().filter_map(|zone| inner.compact_zone(zone)).take(ZoneKind::COUNT).collect();
-        threads.kcompactd.step::<P, _>(&zones, &owner, Kswapd::Asleep, P::now())
+        let reclaims = P::reclaimer().is_some() && inner.kswapds.get(node.index()).is_some_and(Kswapd::is_awake);
+        let kswapd = if reclaims { KswapdIs::Awake } else { KswapdIs::Asleep };
+        kcompactd.step::<P, _>(&compact_zones(inner, node), &owner, kswapd, P::now())
     }
 
     /// Asks a node's compaction thread for a block of `order`, for a request that has not failed yet. Nothing happens on a
     /// platform without a migrator.
-    pub fn wake_kcompactd(&self, node: NodeId, order: pageblock_frame::Order) {
+    pub fn wake_kcompactd(&self, node: NodeId, order: Order) {
         if P::migrator().is_none() {
             return;
         }
-        let threads = self.inner().ok().and_then(|inner: &'static Inner<P>| inner.threads.get(node.index()));
-        if let Some(threads) = threads {
-            threads.kcompactd.wake::<P>(order, ZoneKind::Movable);
+        let kcompactd = self.inner().ok().and_then(|inner| inner.kcompactds.get(node.index()));
+        if let Some(kcompactd) = kcompactd {
+            kcompactd.wake::<P>(order, ZoneKind::Movable);
         }
     }
 }
-
-type NodeZones = ArrayVec<CompactZone<'static, 'static>, { ZoneKind::COUNT }>;

@@ -10,6 +10,8 @@
 //!   thread's work, and what to do next ([`Next`]).
 //! * [`Direct::run`]: rounds of falling priority over a zonelist. [`Kswapd::throttle`]: whether to wait for the thread first.
 //! * [`Retries::again`], [`may_retry`]: the rules by which the allocator's slow path goes on or gives up.
+//! * [`Shrinker`]: a ready `Reclaim` for kernels whose pages are on [`pageblock_lru`]'s lists: second chances, working sets,
+//!   anonymous against file pages, write-back, other caches. The kernel supplies a [`PageOwner`].
 //! * [`BalanceGap`], [`ClassZone`], [`BalancedRule`]: when a zone, and a node, has enough.
 //!
 //! # Invariants
@@ -36,6 +38,7 @@ mod direct;
 mod faith;
 mod kswapd;
 mod retry;
+mod shrink;
 mod zone;
 
 pub use balance::compact_gap;
@@ -44,4 +47,8 @@ pub use counters::VmStat;
 pub use direct::{Direct, Progress};
 pub use kswapd::{Kswapd, NAP, Next, Wake};
 pub use retry::{Attempt, MAX_RECLAIM_RETRIES, Retries, may_retry};
+pub use shrink::{
+    Area, Evicted, Mapped, Outcome, PageOwner, ShrinkConfig, ShrinkStat, Shrinker, Slab, Victim, ZoneScan, ZoneSpan,
+    inactive_is_low,
+};
 pub use zone::{MarkTest, Marks, WithBoost, ZoneView};

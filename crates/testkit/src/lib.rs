@@ -8,6 +8,7 @@
 //! * [`maps`]: memory maps as firmware delivers them on a bad day, and the frames that are in them.
 //! * [`regions`]: such maps out of random bytes, and whether the normaliser gets them right.
 //! * [`movables`]: an owner of movable memory over nothing but a table, and one that breaks every promise.
+//! * [`caches`]: an owner of memory that it gives up, and breaks its word where told to.
 //! * [`owners`]: a hosted machine whose owners of memory are the test's.
 //! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
 //! * [`conformance`]: points that every frame allocator should pass, run against ours and against those of others.
@@ -18,6 +19,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod caches;
 pub mod conformance;
 mod decompose;
 mod driver;

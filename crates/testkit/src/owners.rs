@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pageblock_frame::migration::{Interrupt, Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{CpuId, IrqState, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{CpuId, Gfp, IrqState, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 
 use crate::host::Host;
 
@@ -224,6 +224,10 @@ impl Reclaim for TheThreads {
 
     fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
         reclaimer().map_or(0, |owner| owner.reclaimable(node, zone))
+    }
+
+    fn out_of_memory(&self, order: Order, limit: ZoneKind, gfp: Gfp) -> bool {
+        reclaimer().is_some_and(|owner| owner.out_of_memory(order, limit, gfp))
     }
 
     fn is_dying(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 
+use crate::workload::pcp::{self, Kind, PcpArgs};
 use crate::workload::{highalloc, timedmunlock};
 
 /// An experiment.
@@ -11,6 +12,12 @@ pub(crate) enum Experiment {
     Highalloc(highalloc::HighallocArgs),
     /// Unlock a large locked area: the seed's seven patches and our own form (seed 001)
     Timedmunlock(timedmunlock::TimedMunlockArgs),
+    /// Senders and receivers in groups, with forks and exits: zone-lock acquisitions by per-CPU lists (seed 004)
+    Hackbench(PcpArgs),
+    /// Datagrams from one CPU to another: the same counts (seed 004)
+    Netperf(PcpArgs),
+    /// Empty files, which only allocate: the negative control (seed 004)
+    Fsmark(PcpArgs),
 }
 
 /// Runs the experiment and prints its tables.
@@ -18,5 +25,8 @@ pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
     match experiment {
         Experiment::Highalloc(args) => highalloc::run(args),
         Experiment::Timedmunlock(args) => timedmunlock::run(args),
+        Experiment::Hackbench(args) => pcp::run(Kind::Hackbench, args),
+        Experiment::Netperf(args) => pcp::run(Kind::Netperf, args),
+        Experiment::Fsmark(args) => pcp::run(Kind::Fsmark, args),
     }
 }

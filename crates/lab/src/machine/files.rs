@@ -17,11 +17,26 @@ struct File {
     /// Where its first page lies; the others follow.
     start: u64,
     pages: u32,
-    /// Dentry, inode and tree nodes, while it is known in memory.
+    /// While somebody may find it by name without looking at the disk.
+    dentry: Option<Object>,
+    /// Inode and tree nodes, while it is known in memory.
     objects: Vec<Object>,
-    /// Used since the shrinker looked last.
-    used: bool,
+    looks: Looks,
     exists: bool,
+}
+
+/// What the shrinker does when it looks at a file the next time: the dentry goes first, and only then is the inode on a list of its
+/// own; both get a second chance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Looks {
+    /// Take the dentry's mark of use away.
+    Unmark,
+    /// Free the dentry.
+    FreeDentry,
+    /// Take the inode's mark away.
+    UnmarkInode,
+    /// Free the inode.
+    FreeInode,
 }
 
 /// All files of a machine.
@@ -40,15 +55,18 @@ pub(crate) struct Files {
 pub(crate) enum Pruned {
     /// It was used: it stays.
     Kept,
-    /// These objects are to be freed, and the pages that it still has.
-    Dropped(FileId, Vec<Object>),
+    /// This is to be freed.
+    Dentry(Object),
+    /// These are to be freed, and the pages that the file still has.
+    Inode(FileId, Vec<Object>),
 }
 
 impl Files {
     /// A new file of so many pages, behind all others on the disk.
     pub(crate) fn create(&mut self, pages: u32) -> FileId {
         let id = FileId(self.files.len() as u32);
-        self.files.push(File { start: self.end, pages, objects: Vec::new(), used: true, exists: true });
+        let looks = Looks::Unmark;
+        self.files.push(File { start: self.end, pages, dentry: None, objects: Vec::new(), looks, exists: true });
         self.end += u64::from(pages.max(1));
         id
     }
@@ -73,31 +91,41 @@ impl Files {
         Sector(self.files.get(id.0 as usize).map_or(0, |file| file.start) + u64::from(page))
     }
 
-    /// The file is used. The kinds of objects that have to be allocated first if it is not known in memory.
+    /// The file is used. The kinds of objects that have to be allocated first if they are not there.
     pub(crate) fn open(&mut self, id: FileId) -> Vec<Kind> {
         let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return Vec::new() };
-        file.used = true;
-        if !file.objects.is_empty() {
-            return Vec::new();
+        file.looks = Looks::Unmark;
+        let mut kinds = Vec::new();
+        if file.dentry.is_none() {
+            kinds.push(Kind::Dentry);
         }
-        let nodes = if file.pages > 1 { file.pages.div_ceil(NODE_PAGES) } else { 0 };
-        let mut kinds = vec![Kind::Dentry, Kind::Inode];
-        kinds.extend(std::iter::repeat_n(Kind::RadixNode, nodes as usize));
+        if file.objects.is_empty() {
+            let nodes = if file.pages > 1 { file.pages.div_ceil(NODE_PAGES) } else { 0 };
+            kinds.push(Kind::Inode);
+            kinds.extend(std::iter::repeat_n(Kind::RadixNode, nodes as usize));
+        }
         kinds
     }
 
     /// The objects that [`open`](Self::open) asked for. Back come those that somebody else brought meanwhile.
     pub(crate) fn know(&mut self, id: FileId, objects: Vec<Object>) -> Vec<Object> {
-        let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists && file.objects.is_empty()) else {
-            return objects;
-        };
-        file.objects = objects;
-        self.known.push_back(id);
-        self.known_count += 1;
-        Vec::new()
+        let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return objects };
+        let (dentries, rest): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| object.kind() == Kind::Dentry);
+        let mut unwanted = Vec::new();
+        for dentry in dentries {
+            unwanted.extend(file.dentry.replace(dentry));
+        }
+        if file.objects.is_empty() && !rest.is_empty() {
+            file.objects = rest;
+            self.known.push_back(id);
+            self.known_count += 1;
+        } else {
+            unwanted.extend(rest);
+        }
+        unwanted
     }
 
-    /// Looks at the file that was looked at longest ago (`prune_dcache_sb()` and `prune_icache_sb()` in one). `None` if no file is known.
+    /// Looks at the file that was looked at longest ago (`prune_dcache_sb()` and `prune_icache_sb()`). `None` if no file is known.
     pub(crate) fn prune(&mut self) -> Option<Pruned> {
         loop {
             let id = self.known.pop_front()?;
@@ -105,12 +133,19 @@ impl Files {
             if file.objects.is_empty() {
                 continue;
             }
-            if std::mem::take(&mut file.used) {
-                self.known.push_back(id);
-                return Some(Pruned::Kept);
-            }
-            self.known_count -= 1;
-            return Some(Pruned::Dropped(id, std::mem::take(&mut file.objects)));
+            let next = match file.looks {
+                Looks::Unmark => Looks::FreeDentry,
+                Looks::FreeDentry => Looks::UnmarkInode,
+                Looks::UnmarkInode => Looks::FreeInode,
+                Looks::FreeInode => {
+                    self.known_count -= 1;
+                    return Some(Pruned::Inode(id, std::mem::take(&mut file.objects)));
+                }
+            };
+            file.looks = next;
+            self.known.push_back(id);
+            let dentry = if next == Looks::UnmarkInode { file.dentry.take() } else { None };
+            return Some(dentry.map_or(Pruned::Kept, Pruned::Dentry));
         }
     }
 
@@ -119,7 +154,9 @@ impl Files {
         let Some(file) = self.files.get_mut(id.0 as usize) else { return Vec::new() };
         file.exists = false;
         self.known_count -= u64::from(!file.objects.is_empty());
-        std::mem::take(&mut file.objects)
+        let mut objects = std::mem::take(&mut file.objects);
+        objects.extend(file.dentry.take());
+        objects
     }
 
     /// Files known in memory.
@@ -151,9 +188,16 @@ mod tests {
         assert_eq!(kinds, [Kind::Dentry, Kind::Inode, Kind::RadixNode, Kind::RadixNode]);
         assert!(files.know(id, objects(&kinds)).is_empty());
         assert!(files.open(id).is_empty(), "it is known");
-        assert_eq!(files.know(id, objects(&kinds[..1])).len(), 1, "what came second goes back");
+        assert_eq!(files.know(id, objects(&kinds[1..])).len(), 3, "what came second goes back");
         assert!(matches!(files.prune(), Some(Pruned::Kept)));
-        assert!(matches!(files.prune(), Some(Pruned::Dropped(_, objects)) if objects.len() == 4));
+        assert!(matches!(files.prune(), Some(Pruned::Dentry(_))));
+        assert_eq!(files.open(id), [Kind::Dentry], "the name is looked up again");
+        assert!(files.know(id, objects(&kinds[..1])).is_empty());
+        for _ in 0..2 {
+            assert!(matches!(files.prune(), Some(Pruned::Kept | Pruned::Dentry(_))));
+        }
+        assert!(matches!(files.prune(), Some(Pruned::Kept)));
+        assert!(matches!(files.prune(), Some(Pruned::Inode(_, objects)) if objects.len() == 3));
         assert!(files.prune().is_none());
         assert_eq!((files.known(), files.exists(id)), (0, true));
     }

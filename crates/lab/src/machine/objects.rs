@@ -11,7 +11,9 @@ use super::{FileId, Kind, Machine, costs};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slack(u64);
 
-/// What a shrinker may look at in one go.
+/// Looks until a file that nobody uses is forgotten.
+const LOOKS: u32 = 4;
+/// What a shrinker looks at in one go.
 const BATCH: u64 = 128;
 
 impl Machine {
@@ -80,7 +82,7 @@ impl Machine {
         let known = self.files.borrow().known();
         let share = known * 2 * scanned * 1024 / (pages + 1);
         let owed = self.slack.get().0 + share;
-        let count = (owed / 1024).min(known / 2);
+        let count = (owed / 1024).min(known * 2);
         if count < BATCH {
             self.slack.set(Slack(owed));
             return 0;
@@ -99,7 +101,8 @@ impl Machine {
             match next {
                 None => break,
                 Some(Pruned::Kept) => {}
-                Some(Pruned::Dropped(file, objects)) => {
+                Some(Pruned::Dentry(dentry)) => frames += self.release([dentry]),
+                Some(Pruned::Inode(file, objects)) => {
                     if !self.drop_clean(file) {
                         // Dirty pages keep their inode (it is on the list of those to be written).
                         self.files.borrow_mut().know(file, objects);
@@ -139,8 +142,7 @@ impl Machine {
                 self.memory.free(pfn);
             }
         }
-        // Twice: the first look takes the mark of use away.
         let known = self.files.borrow().known();
-        self.prune(2 * known);
+        self.prune(known * u64::from(LOOKS));
     }
 }

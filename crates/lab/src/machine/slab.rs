@@ -63,6 +63,13 @@ pub(crate) struct Object {
     slab: u32,
 }
 
+impl Object {
+    /// What it is.
+    pub(crate) const fn kind(self) -> Kind {
+        self.kind
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Slab {
     pfn: Pfn,

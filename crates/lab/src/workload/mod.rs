@@ -1,8 +1,10 @@
 //! Experiments of the seed documents, run on our code.
 //!
-//! * [`highalloc`]: huge pages out of fragmented memory, beside a measured Linux 6.1;
+//! * [`highalloc`]: huge pages out of fragmented memory, beside a measured Linux 6.1
+//! * [`pcp`]: seed 004, how often CPUs meet at the zone lock
 //! * [`timedmunlock`]: seed 001, the time that munlock of a large area takes.
 
 pub(crate) mod highalloc;
 mod output;
+pub(crate) mod pcp;
 pub(crate) mod timedmunlock;

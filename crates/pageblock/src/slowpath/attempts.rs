@@ -22,7 +22,7 @@ pub(super) fn without_watermarks<P: Platform>(climb: &Climb<P>) -> Step {
     if climb.has(Gfp::MEMALLOC) && !climb.has(Gfp::NOMEMALLOC) { take_any(climb) } else { Step::Continue(()) }
 }
 
-fn take_any<P: Platform>(climb: &Climb<P>) -> Step {
+pub(super) fn take_any<P: Platform>(climb: &Climb<P>) -> Step {
     let kept = climb.flags() & (AllocFlags::CMA | AllocFlags::KSWAPD);
     got(climb.request.walk(kept | AllocFlags::NO_WATERMARKS))
 }

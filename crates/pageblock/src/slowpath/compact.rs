@@ -7,9 +7,6 @@ use pageblock_frame::{Gfp, MigrateType, Order, Platform};
 use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, give_up, got};
 use crate::error::AllocError;
 
-/// Compactions that may succeed without a block in the end, before the priority rises (`MAX_COMPACT_RETRIES`).
-const MOST_RETRIES: u32 = 16;
-
 /// Compacts the zones of the list until one has a block (`__alloc_pages_direct_compact()`). Free frames on per-CPU lists are
 /// in the way as much as others: they are asked back first, and a synchronous attempt waits for them.
 pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> Step {
@@ -56,29 +53,4 @@ pub(super) fn compact_first<P: Platform>(climb: &mut Climb<P>) -> Step {
         climb.priority = Priority::Async;
     }
     Step::Continue(())
-}
-
-/// Whether another compaction may do what the last one did not (`should_compact_retry()`). Raises the priority.
-pub(super) fn should_retry<P: Platform>(climb: &mut Climb<P>) -> bool {
-    if P::migrator().is_none() || climb.request.order == Order::ZERO || !climb.may_compact() {
-        return false;
-    }
-    if climb.compacted == CompactResult::Success {
-        climb.compactions += 1;
-        let most = if climb.is_costly() { MOST_RETRIES / 4 } else { MOST_RETRIES };
-        return climb.compactions <= most || raise(climb);
-    }
-    climb.compacted != CompactResult::Skipped && raise(climb)
-}
-
-/// The next attempt is more determined, if one can be.
-fn raise<P: Platform>(climb: &mut Climb<P>) -> bool {
-    let next = match climb.priority {
-        Priority::Async => Priority::SyncLight,
-        Priority::SyncLight if !climb.is_costly() => Priority::SyncFull,
-        Priority::SyncLight | Priority::SyncFull => return false,
-    };
-    climb.priority = next;
-    climb.compactions = 0;
-    true
 }

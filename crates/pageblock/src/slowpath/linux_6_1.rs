@@ -5,42 +5,57 @@ use pageblock_frame::{Gfp, Platform};
 use super::attempts::{
     at_min, cannot_reclaim, cannot_wait, first_attempt, must_not_fail, unreserve, without_watermarks,
 };
-use super::compact::{compact, compact_first, should_retry};
+use super::compact::{compact, compact_first};
 use super::lists::{drain_all_lists, drain_own_lists};
+use super::oom::{is_dying, out_of_memory, pause};
+use super::reclaim::reclaim;
+use super::retry::{compact_again, reclaim_again};
 use super::wake::wake_threads;
-use super::{Climb, Step, give_up};
+use super::{Climb, MOST_ROUNDS, Step, give_up};
 use crate::error::AllocError;
-
-/// Rounds that a request makes at most, whatever it is told of progress.
-const MOST_ROUNDS: u32 = 256;
 
 pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
     wake_threads(climb);
     first_attempt(climb)?;
     drain_own_lists(climb)?;
     compact_first(climb)?;
-    for round in 0..MOST_ROUNDS {
-        if round > 0 {
-            wake_threads(climb);
-            at_min(climb)?;
+    for _ in 0..MOST_ROUNDS {
+        match round(climb) {
+            Step::Break(Err(AllocError::OutOfMemory)) if climb.has(Gfp::NOFAIL) && climb.has(Gfp::DIRECT_RECLAIM) => {
+                must_not_fail(climb)?;
+                pause(climb);
+            }
+            Step::Break(end) => return Step::Break(end),
+            Step::Continue(()) => {}
         }
-        without_watermarks(climb)?;
-        cannot_wait(climb)?;
-        cannot_reclaim(climb)?;
-        drain_all_lists(climb)?;
-        compact(climb, climb.priority)?;
-        insists(climb)?;
-        if !should_retry(climb) {
-            break;
-        }
+        wake_threads(climb);
+        at_min(climb)?;
+    }
+    give_up(AllocError::OutOfMemory)
+}
+
+/// `Continue` if another one may do better.
+fn round<P: Platform>(climb: &mut Climb<P>) -> Step {
+    without_watermarks(climb)?;
+    cannot_wait(climb)?;
+    cannot_reclaim(climb)?;
+    is_dying(climb)?;
+    reclaim(climb)?;
+    drain_all_lists(climb)?;
+    compact(climb, climb.priority)?;
+    insists(climb)?;
+    if reclaim_again(climb) {
+        return Step::Continue(());
     }
     unreserve(climb)?;
-    must_not_fail(climb)
+    if compact_again(climb) {
+        return Step::Continue(());
+    }
+    out_of_memory(climb)
 }
 
 /// Who said that failing is fine, or wants a block so large that reclaim does not insist, gets no more than one round.
 fn insists<P: Platform>(climb: &Climb<P>) -> Step {
     let mild = climb.is_costly() && !(climb.has(Gfp::RETRY_MAYFAIL) && climb.may_compact());
-    let ends = climb.has(Gfp::NORETRY) || (mild && !climb.has(Gfp::NOFAIL));
-    if ends { give_up(AllocError::OutOfMemory) } else { Step::Continue(()) }
+    if climb.has(Gfp::NORETRY) || mild { give_up(AllocError::OutOfMemory) } else { Step::Continue(()) }
 }

@@ -7,8 +7,11 @@
 //! compact            memory is moved until there is a block
 //! without_watermarks again with everything, for those who free memory by using it (MEMALLOC)
 //! cannot_wait        who may not wait gives up here
+//! cannot_reclaim     who is in the middle of reclaim gives up here
+//! reclaim            owners give memory up
 //! drain_all_lists    the free blocks that the other CPUs keep go back, too
 //! unreserve          a pageblock of the high-order atomic reserve is given to the rest, and again
+//! out_of_memory      owners give up something large
 //! must_not_fail      again with half of the min reserve (NOFAIL)
 //! at_last            again, whatever that mixes, and with the watermarks' boost
 //! ```
@@ -28,6 +31,9 @@ mod compact;
 mod linux_3_13;
 mod linux_6_1;
 mod lists;
+mod oom;
+mod reclaim;
+mod retry;
 mod scope;
 mod wake;
 
@@ -40,9 +46,11 @@ use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, Pfn, Platform};
 use crate::config::SlowPath;
 use crate::error::AllocError;
 use crate::request::Request;
+use reclaim::Reclaimed;
 
 pub(crate) use lists::{SPINS, drain_zones};
-pub(crate) use scope::ReclaimScope;
+pub(crate) use scope::{Depth, ReclaimScope};
+pub(crate) use wake::wake_kswapd;
 
 /// What a rung achieved: `Break` with the block, or with why there will be none; `Continue` with the next rung.
 type Step = ControlFlow<Result<Pfn, AllocError>>;
@@ -67,7 +75,14 @@ struct Climb<P: Platform> {
     compacted: CompactResult,
     /// Successful compactions without a block in the end.
     compactions: u32,
+    /// What direct reclaim made of it so far.
+    reclaim: Reclaimed,
+    /// Times that the last resort was asked for, or hoped for.
+    emergencies: u32,
 }
+
+/// Rounds that a request makes at most, whatever it is told of progress.
+const MOST_ROUNDS: u32 = 256;
 
 impl<P: Platform> Climb<P> {
     /// What an attempt on the ladder may use.
@@ -100,7 +115,14 @@ pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError
         // A contradiction: who may reclaim can wait.
         request.gfp.remove(Gfp::ATOMIC_BIT);
     }
-    let mut climb = Climb { request, priority: Priority::SyncLight, compacted: CompactResult::Skipped, compactions: 0 };
+    let mut climb = Climb {
+        request,
+        priority: Priority::SyncLight,
+        compacted: CompactResult::Skipped,
+        compactions: 0,
+        reclaim: Reclaimed::default(),
+        emergencies: 0,
+    };
     let alone = P::migrator().is_none() && P::reclaimer().is_none();
     let end = match request.inner.slow_path {
         _ if alone => alone::climb(&climb),

@@ -11,33 +11,46 @@ use crate::inner::Inner;
 /// cannot tell an owner that re-enters from another task that began on the same CPU; this many may be either.
 const MOST: u32 = 8;
 
+/// One of the requests that reclaim or compact, counted with the CPU on which it began, wherever it ends.
+#[derive(Debug)]
+pub(crate) struct Depth(&'static AtomicU32);
+
+impl Depth {
+    /// `None` if so many reclaim already that it may be a request of their own making.
+    pub(crate) fn enter<P: Platform>(inner: &'static Inner<P>) -> Option<Self> {
+        let cpu = P::pin();
+        let entry = inner.cpus.get(cpu.index()).or(inner.cpus.first());
+        P::unpin();
+        let depth = Self(&entry?.reclaiming);
+        // Relaxed: a count that publishes nothing.
+        (depth.0.fetch_add(1, Ordering::Relaxed) < MOST).then_some(depth)
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The caller reclaims or compacts (`memalloc_noreclaim_save()`), until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ReclaimScope<P: Platform> {
-    /// The CPU's on which it began, wherever it ends.
-    count: &'static AtomicU32,
+    _depth: Depth,
     platform: PhantomData<fn() -> P>,
 }
 
 impl<P: Platform> ReclaimScope<P> {
     /// `None` if the caller does already, or so many do that it may be one of them.
     pub(crate) fn enter(inner: &'static Inner<P>) -> Option<Self> {
-        let cpu = P::pin();
-        let entry = inner.cpus.get(cpu.index()).or(inner.cpus.first());
-        P::unpin();
-        let count = &entry?.reclaiming;
-        // Relaxed: a count that publishes nothing.
-        if count.fetch_add(1, Ordering::Relaxed) < MOST && P::enter_reclaim() {
-            return Some(Self { count, platform: PhantomData });
-        }
-        count.fetch_sub(1, Ordering::Relaxed);
-        None
+        let depth = Depth::enter(inner)?;
+        // Not built before it is known: what is built leaves again when dropped.
+        P::enter_reclaim().then(|| Self { _depth: depth, platform: PhantomData })
     }
 }
 
 impl<P: Platform> Drop for ReclaimScope<P> {
     fn drop(&mut self) {
         P::leave_reclaim();
-        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }

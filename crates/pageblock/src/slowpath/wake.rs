@@ -1,9 +1,12 @@
 //! The first rung: the background threads are told.
 
+use pageblock_buddy::Zone;
 use pageblock_frame::trace::Event;
-use pageblock_frame::{Gfp, Platform};
+use pageblock_frame::{Gfp, Order, Platform, ZoneKind};
+use pageblock_reclaim::Wake;
 
 use super::Climb;
+use crate::inner::Inner;
 
 /// Tells the threads of each node, once, that its zones ran short (`wake_all_kswapds()`).
 pub(super) fn wake_threads<P: Platform>(climb: &Climb<P>) {
@@ -16,15 +19,44 @@ pub(super) fn wake_threads<P: Platform>(climb: &Climb<P>) {
     for zone in request.zones().filter(|zone| zone.managed() > 0) {
         if last != Some(zone.node()) {
             last = Some(zone.node());
-            P::trace(&Event::WakeKswapd { node: zone.node(), zone: zone.kind(), order: request.order });
-            P::wake_kswapd(zone.node());
-            if P::migrator().is_some()
-                && P::reclaimer().is_none()
-                && let Some(threads) = request.inner.threads.get(zone.node().index())
-            {
-                // Nobody else will.
-                threads.kcompactd.wake::<P>(request.order, request.limit);
+            let woken = wake_kswapd(request.inner, zone, request.order, request.limit);
+            // Where reclaim is of no use, and the request cannot compact for itself, or nobody reclaims.
+            let alone = P::reclaimer().is_none();
+            if P::migrator().is_some() && !woken && (alone || !climb.has(Gfp::DIRECT_RECLAIM)) {
+                wake_kcompactd(request.inner, zone, request.order, request.limit);
             }
         }
+    }
+}
+
+/// Wakes the reclaim thread of a zone's node unless there is enough free for `order` in zones up to `limit`. True if it works, or
+/// will.
+pub(crate) fn wake_kswapd<P: Platform>(
+    inner: &'static Inner<P>,
+    zone: &'static Zone<'static>,
+    order: Order,
+    limit: ZoneKind,
+) -> bool {
+    let node = zone.node();
+    let event = Event::WakeKswapd { node, zone: zone.kind(), order };
+    let Some((owner, kswapd)) = P::reclaimer().zip(inner.kswapds.get(node.index())) else {
+        // A kernel may have a thread of its own making.
+        P::trace(&event);
+        P::wake_kswapd(node);
+        return false;
+    };
+    match kswapd.wake_if_short::<P, _>(&inner.node_views(node), owner, order, limit) {
+        Wake::Woken => {
+            P::trace(&event);
+            true
+        }
+        Wake::Awake => true,
+        Wake::Balanced | Wake::Hopeless => false,
+    }
+}
+
+pub(crate) fn wake_kcompactd<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>, order: Order, limit: ZoneKind) {
+    if let Some(kcompactd) = inner.kcompactds.get(zone.node().index()) {
+        kcompactd.wake::<P>(order, limit);
     }
 }

@@ -5,7 +5,7 @@ use pageblock_frame::Pfn;
 use proptest::prelude::*;
 
 use crate::machine::{Booted, GIB, MIB, boot_on, memory, order, zone};
-use crate::pressed::{self, Pressed};
+use crate::pressed::{self, OwnThread};
 
 const FORMS: [FairPolicy; 6] = [
     FairPolicy::Linux3_12,
@@ -22,14 +22,14 @@ fn two_zones(below: u64, above: u64) -> [Region; 2] {
 }
 
 /// Allocates and returns how many frames of each kind of zone are held now.
-fn fill(frames: &Booted<Pressed>, count: u64, log2: impl Fn(u64) -> u8) -> [u64; 4] {
+fn fill(frames: &Booted<OwnThread>, count: u64, log2: impl Fn(u64) -> u8) -> [u64; 4] {
     for i in 0..count {
         let _ = frames.alloc_order(order(log2(i)), Gfp::HIGHUSER_MOVABLE).unwrap().into_raw();
     }
     ZoneKind::ALL.map(|kind| held(frames, 0, kind))
 }
 
-fn held(frames: &Booted<Pressed>, node: usize, kind: ZoneKind) -> u64 {
+fn held(frames: &Booted<OwnThread>, node: usize, kind: ZoneKind) -> u64 {
     let mut zones = frames.zones().iter().filter(|zone| zone.node().index() == node && zone.kind() == kind);
     zones.next().map_or(0, |zone| zone.managed() - zone.free_frames())
 }
@@ -45,14 +45,14 @@ fn a_machine_of_8_gib_splits_37_to_63() {
     let config = Config::linux_3_13().per_cpu_lists(None);
     let map = two_zones(3 * GIB, 5 * GIB);
     for form in FORMS {
-        let frames = boot_on::<Pressed>(&map, &config.fair_zones(form)).unwrap();
+        let frames = boot_on::<OwnThread>(&map, &config.fair_zones(form)).unwrap();
         let batches = [ZoneKind::Dma32, ZoneKind::Normal].map(|kind| zone(&*frames, 0, kind).fair_batch() as f64);
         let expected = batches[0] * 100.0 / (batches[0] + batches[1]);
         assert!((expected - 37.5).abs() < 1.0, "{expected}");
         let split = share(fill(&frames, 300_000, |_| 0));
         assert!((split - expected).abs() <= 2.0, "{form:?}: {split}, expected {expected}");
     }
-    let frames = boot_on::<Pressed>(&map, &config.fair_zones(FairPolicy::Off)).unwrap();
+    let frames = boot_on::<OwnThread>(&map, &config.fair_zones(FairPolicy::Off)).unwrap();
     assert_eq!(fill(&frames, 300_000, |_| 0)[1], 0, "without it Normal serves first");
 }
 
@@ -71,7 +71,7 @@ proptest! {
         let largest = if any_order { largest } else { 0 };
         let lists = lists.then(PcpConfig::order_zero);
         let config = Config::linux_3_13().fair_zones(form).per_cpu_lists(lists).min_free_kbytes(Some(4096));
-        let frames = boot_on::<Pressed>(&two_zones(below * MIB, above * MIB), &config).unwrap();
+        let frames = boot_on::<OwnThread>(&two_zones(below * MIB, above * MIB), &config).unwrap();
         let batch = |kind| zone(&*frames, 0, kind).fair_batch() as f64;
         let expected = batch(ZoneKind::Dma32) * 100.0 / (batch(ZoneKind::Dma32) + batch(ZoneKind::Normal));
         let split = share(fill(&frames, 16_000, |i| (i % (u64::from(largest) + 1)) as u8));
@@ -83,7 +83,7 @@ proptest! {
 #[test]
 fn what_a_list_serves_is_charged_too() {
     let config = Config::linux_3_13().fair_zones(FairPolicy::Linux3_17).zones(ZoneLimits::single());
-    let frames = boot_on::<Pressed>(&memory(GIB), &config).unwrap();
+    let frames = boot_on::<OwnThread>(&memory(GIB), &config).unwrap();
     let normal = zone(&*frames, 0, ZoneKind::Normal);
     let full = normal.fair_batch();
     for _ in 0..100 {
@@ -103,7 +103,7 @@ fn what_a_list_serves_is_charged_too() {
 fn as_released_a_zone_that_jumps_over_nothing_left_is_never_depleted() {
     let split = |form| {
         let config = Config::linux_3_13().fair_zones(form).per_cpu_lists(None);
-        let frames = boot_on::<Pressed>(&two_zones(512 * MIB, 512 * MIB), &config).unwrap();
+        let frames = boot_on::<OwnThread>(&two_zones(512 * MIB, 512 * MIB), &config).unwrap();
         // Odd batches, over whose end blocks of two jump.
         let marks = Watermarks { min: 400, low: 500, high: 601 };
         frames.zones().iter().for_each(|zone| zone.set_watermarks(marks));
@@ -114,10 +114,10 @@ fn as_released_a_zone_that_jumps_over_nothing_left_is_never_depleted() {
 }
 
 /// Two nodes of 512 MiB, both Normal.
-fn two_nodes(form: FairPolicy) -> Booted<Pressed> {
+fn two_nodes(form: FairPolicy) -> Booted<OwnThread> {
     let node = |number: u8, start| Region::from((start, 512 * MIB, true)).with_node(pageblock::NodeId::new(number));
     let config = Config::linux_3_13().zones(ZoneLimits::single()).per_cpu_lists(None).fair_zones(form);
-    let frames = boot_on::<Pressed>(&[node(0, 0), node(1, GIB)], &config).unwrap();
+    let frames = boot_on::<OwnThread>(&[node(0, 0), node(1, GIB)], &config).unwrap();
     pressed::wakes();
     frames
 }
@@ -156,7 +156,7 @@ fn other_nodes_serve_before_kswapd_is_woken_since_3_15() {
             let _ = frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw();
         }
         pressed::wakes();
-        let remote = |frames: &Booted<Pressed>| held(frames, 1, ZoneKind::Normal);
+        let remote = |frames: &Booted<OwnThread>| held(frames, 1, ZoneKind::Normal);
         let before = remote(&frames);
         let _ = frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw();
         let moved_on = remote(&frames) > before;
@@ -171,7 +171,7 @@ fn reserves_are_respected_and_only_the_rate_of_filling_changes() {
     let map = two_zones(256 * MIB, 512 * MIB);
     let fill_up = |form: FairPolicy| {
         let config = Config::linux_3_13().fair_zones(form).per_cpu_lists(None).lowmem_reserve_ratio([16, 16, 32, 32]);
-        let frames = boot_on::<Pressed>(&map, &config).unwrap();
+        let frames = boot_on::<OwnThread>(&map, &config).unwrap();
         let floor = |zone: &Zone<'_>| zone.watermarks().low + zone.lowmem_reserve()[ZoneKind::Movable.index()];
         pressed::wakes();
         let mut first_full = None;

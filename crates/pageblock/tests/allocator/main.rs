@@ -9,6 +9,7 @@ mod machine;
 mod oracle;
 mod pressed;
 mod pressure;
+mod reclaim;
 mod report;
 mod series;
 mod slowpath;

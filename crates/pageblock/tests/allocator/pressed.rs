@@ -60,6 +60,23 @@ unsafe impl Platform for Pressed {
     }
 }
 
+/// The same where the kernel has a reclaim thread of its own making: it is woken whenever a zone is below its mark.
+#[derive(Debug)]
+pub(crate) struct OwnThread;
+
+// SAFETY: as above.
+unsafe impl Platform for OwnThread {
+    const MAX_CPUS: usize = 1;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+
+    fn wake_kswapd(node: NodeId) {
+        Pressed::wake_kswapd(node);
+    }
+}
+
 /// Gives nothing up.
 struct Nothing;
 

@@ -270,7 +270,7 @@ impl Kswapd {
             Phase::Round => self.round(run, zones, owner),
             Phase::Zone(place) => self.zone(run, zones, owner, place),
             Phase::RoundEnd => self.round_end::<P, Z>(run, zones, owner),
-            Phase::Settle => self.settle(run, zones),
+            Phase::Settle => self.settle(run, zones, owner),
             Phase::Rest => self.rest::<P, Z>(run, zones, owner),
             Phase::RestCompact => self.rest_compact(run),
             Phase::Doze => self.doze(run, now),

@@ -208,14 +208,15 @@ impl Kswapd {
     }
 
     /// Ends the run: the boosts that it saw are taken back, whether or not so much was freed.
-    pub(super) fn settle<Z: ZoneView>(&self, run: &mut Run, zones: &[Z]) -> Next {
+    pub(super) fn settle<Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim) -> Next {
         for zone in zones {
             match run.boosts.get(zone.kind().index()) {
                 Some(boost) if *boost > 0 => zone.subtract_boost(*boost),
                 _ => {}
             }
         }
-        if run.exhausted && run.freed == 0 {
+        // Also in vain: a run that found only zones that were given up, and left the node short.
+        if run.freed == 0 && (run.exhausted || !self.is_balanced(zones, owner, run.order, run.limit)) {
             self.failures.fetch_add(1, Ordering::Relaxed);
         }
         self.active.store(0, Ordering::Relaxed);

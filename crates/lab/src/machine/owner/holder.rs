@@ -13,14 +13,42 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// The first and the last name that a process can have.
-    pub(crate) const fn of_process(process: u32) -> core::ops::RangeInclusive<Self> {
-        Self::Anon { process, page: 0 }..=Self::Anon { process, page: u32::MAX }
+    /// All pages of a process.
+    pub(crate) const fn of_process(process: u32) -> Space {
+        Space::Process(process)
     }
 
-    /// The first and the last name that pages of a file can have.
-    pub(crate) const fn of_file(file: u32) -> core::ops::RangeInclusive<Self> {
-        Self::File { file, index: 0 }..=Self::File { file, index: u32::MAX }
+    /// All pages of a file.
+    pub(crate) const fn of_file(file: u32) -> Space {
+        Space::File(file)
+    }
+}
+
+/// Names that belong together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Space {
+    /// Those of a process.
+    Process(u32),
+    /// Those of a file.
+    File(u32),
+}
+
+impl Space {
+    /// One of them.
+    pub(crate) const fn name(self, number: u32) -> Name {
+        match self {
+            Self::Process(process) => Name::Anon { process, page: number },
+            Self::File(file) => Name::File { file, index: number },
+        }
+    }
+
+    /// True if the name is one of them.
+    pub(crate) const fn contains(self, name: Name) -> bool {
+        match (self, name) {
+            (Self::Process(space), Name::Anon { process, .. }) => space == process,
+            (Self::File(space), Name::File { file, .. }) => space == file,
+            _ => false,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use pageblock::{AllocError, Config, InitError, PageAllocator, Region};
@@ -10,6 +10,7 @@ use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, Pfn};
 use pageblock_lru::Lru;
 
 use super::holder::{Counts, Holder, Name};
+use super::places::Places;
 use super::sim::{Entered, Hooks, Sim};
 use super::storage::Storage;
 
@@ -59,7 +60,7 @@ impl MemoryConfig {
 pub(crate) struct Memory {
     storage: Storage,
     holders: Box<[Cell<Holder>]>,
-    pub(super) places: RefCell<BTreeMap<Name, Pfn>>,
+    pub(super) places: RefCell<Places>,
     pub(super) swapped: RefCell<BTreeSet<Name>>,
     pub(super) swap: u64,
     counts: Cell<Counts>,
@@ -180,7 +181,9 @@ impl Memory {
             if let Some(old) = self.find(name) {
                 self.free(old);
             }
-            self.swapped.borrow_mut().remove(&name);
+            if matches!(name, Name::Anon { .. }) {
+                self.swapped.borrow_mut().remove(&name);
+            }
             self.places.borrow_mut().insert(name, pfn);
         }
         if let Some((lru, page)) = self.page(pfn) {
@@ -214,7 +217,7 @@ impl Memory {
     pub(super) fn forget(&self, pfn: Pfn) -> Holder {
         let holder = self.set_holder(pfn, Holder::Nobody);
         if let Some(name) = holder.name() {
-            self.places.borrow_mut().remove(&name);
+            self.places.borrow_mut().remove(name);
         }
         holder
     }

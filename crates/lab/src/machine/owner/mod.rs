@@ -22,6 +22,7 @@ mod holder;
 mod memory;
 mod moves;
 mod pages;
+mod places;
 mod sim;
 mod storage;
 #[cfg(test)]

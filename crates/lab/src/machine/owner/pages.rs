@@ -1,17 +1,15 @@
 //! What processes and the page cache do with their pages.
 
-use core::ops::RangeInclusive;
-
 use pageblock::AllocError;
 use pageblock_frame::{DescFlags, Gfp, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn};
 
-use super::holder::{Holder, Name};
+use super::holder::{Holder, Name, Space};
 use super::memory::Memory;
 
 impl Memory {
     /// Where a page is, if it is in memory.
     pub(crate) fn find(&self, name: Name) -> Option<Pfn> {
-        self.places.borrow().get(&name).copied()
+        self.places.borrow().get(name)
     }
 
     /// True for an anonymous page that must be read from swap.
@@ -24,9 +22,9 @@ impl Memory {
         self.swapped.borrow().len() as u64
     }
 
-    /// The pages of a process or a file that are in memory, by name ([`Name::of_process`], [`Name::of_file`]).
-    pub(crate) fn pages_of(&self, names: RangeInclusive<Name>) -> Vec<(Name, Pfn)> {
-        self.places.borrow().range(names).map(|(name, pfn)| (*name, *pfn)).collect()
+    /// The pages of a process or a file that are in memory, by number ([`Name::of_process`], [`Name::of_file`]).
+    pub(crate) fn pages_of(&self, space: Space) -> Vec<(Name, Pfn)> {
+        self.places.borrow().of(space)
     }
 
     /// Allocates a named page of one frame: a page fault, or a page read into the page cache.
@@ -39,10 +37,12 @@ impl Memory {
         self.take(Holder::Anon { process, page, order: PAGEBLOCK_ORDER }, gfp)
     }
 
-    /// Ends the pages with these names, in memory and on swap: a process ends, a file is truncated. Returns the frames.
-    pub(crate) fn end(&self, names: RangeInclusive<Name>) -> u64 {
-        let pages = self.pages_of(names.clone());
-        self.swapped.borrow_mut().retain(|name| !names.contains(name));
+    /// Ends the pages of a process or a file, in memory and on swap: a process ends, a file is truncated. Returns the frames.
+    pub(crate) fn end(&self, space: Space) -> u64 {
+        let pages = self.pages_of(space);
+        if matches!(space, Space::Process(_)) {
+            self.swapped.borrow_mut().retain(|name| !space.contains(*name));
+        }
         let frames = pages.iter().map(|(_, pfn)| self.holder(*pfn).order().frames()).sum();
         pages.into_iter().for_each(|(_, pfn)| {
             self.free(pfn);

@@ -1,0 +1,149 @@
+//! The workloads of seed 004 as streams of allocations: hackbench, netperf, fsmark.
+//!
+//! ```text
+//! hackbench, netperf, fsmark   what the tasks do: messages, files, forks
+//!     │ objects
+//!     ▼
+//! slab                         objects in blocks of orders 0 to 3
+//!     │ blocks, each on a CPU
+//!     ▼
+//! frames                       the page allocator with the preset's lists; every zone lock counted as it is taken
+//! ```
+//!
+//! Seconds on a machine of 2016 cannot be had here, and what the lists change is how often CPUs meet at the zone
+//! lock: so that is counted, with the frames moved under it and, on request, the instructions of the allocator. One
+//! thread is all CPUs in turn, in an order out of a seed, and a run is the same every time.
+//!
+//! fsmark is the negative control: it frees nothing, so lists have nothing to reuse, and every frame moves through the
+//! zone lock once whatever the lists are like.
+
+mod frames;
+mod fsmark;
+mod hackbench;
+mod instructions;
+mod measure;
+mod netperf;
+mod plot;
+mod published;
+mod slab;
+mod table;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{IsTerminal, Write as _};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pageblock::PcpConfig;
+
+/// Which workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Hackbench,
+    Netperf,
+    Fsmark,
+}
+
+impl Kind {
+    /// The subcommand.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Hackbench => "hackbench",
+            Self::Netperf => "netperf",
+            Self::Fsmark => "fsmark",
+        }
+    }
+
+    const fn unit(self) -> &'static str {
+        if matches!(self, Self::Fsmark) { "files" } else { "messages" }
+    }
+}
+
+/// Arguments of `pageblock run hackbench`, `netperf` and `fsmark`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PcpArgs {
+    /// CPUs of the machine, up to 16
+    #[arg(long, value_name = "N", default_value = "4", value_parser = cpus())]
+    pub(crate) cpus: u32,
+    /// Messages from each sender to each receiver (hackbench), thousands of messages (netperf) or of files (fsmark)
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub(crate) length: NonZeroU32,
+    /// Seed of the order in which tasks run
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// Count the allocator's instructions a message too, with valgrind (takes minutes)
+    #[arg(long)]
+    pub(crate) instructions: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write tables, plots and counts (.html, .json and .svg) into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Only run this case once, with this preset and length: what valgrind counts
+    #[arg(long, hide = true, num_args = 3, value_names = ["CASE", "COLUMN", "LENGTH"])]
+    pub(crate) only: Option<Vec<u32>>,
+}
+
+fn cpus() -> impl clap::builder::IntoResettable<clap::builder::ValueParser> {
+    clap::value_parser!(u32).range(1..=frames::MOST_CPUS as i64)
+}
+
+/// Runs a workload.
+pub(crate) fn run(kind: Kind, args: &PcpArgs) -> anyhow::Result<()> {
+    if let Some(only) = &args.only {
+        return instructions::only(kind, args, only);
+    }
+    let runs = measure::cases(kind, args, 1).len() * PcpConfig::PRESETS.len();
+    let bar = progress(runs as u64);
+    let mut outcome = measure::measure(kind, args, &mut || bar.inc(1))?;
+    if args.instructions {
+        bar.reset();
+        bar.set_length(instructions::ticks(&outcome));
+        instructions::count(kind, args, &mut outcome, &mut || bar.inc(1))?;
+    }
+    bar.finish_and_clear();
+    let published = if kind == Kind::Hackbench { published::all()?.into() } else { Vec::new() };
+    let mut json = serde_json::to_string_pretty(&outcome).context("the result cannot be written as JSON")?;
+    json.push('\n');
+    let text = table::all(&outcome, &published);
+    let shown = if args.json { &json } else { &text };
+    std::io::stdout().write_all(shown.as_bytes()).context("the result cannot be printed")?;
+    if let Some(directory) = &args.out {
+        write(directory, kind.name(), [&text, &json, &plot::all(&outcome)?])?;
+        if !args.json {
+            println!("Report: {}", directory.join(kind.name()).with_extension("html").display());
+        }
+    }
+    Ok(())
+}
+
+/// Visible only if stderr is a terminal.
+fn progress(runs: u64) -> ProgressBar {
+    let bar = ProgressBar::new(runs);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    if let Ok(style) = ProgressStyle::with_template("{elapsed} [{wide_bar}] {pos} of {len} runs") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn write(directory: &Path, name: &str, [text, json, svg]: [&String; 3]) -> anyhow::Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title></head>\n\
+         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>{name}</h1>\n"
+    );
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    let _ = writeln!(html, "{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre></body></html>");
+    for (extension, content) in [("html", &html), ("json", json), ("svg", svg)] {
+        let path = directory.join(name).with_extension(extension);
+        fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The tables as text: ours, and the seed's below.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::measure::{Column, Outcome, Set};
+use super::published::Published;
+
+/// A figure of a column, and what it is called.
+type Figure = (&'static str, fn(&Column) -> Option<f64>);
+
+const FIGURES: [Figure; 3] = [
+    ("zone-lock acquisitions", |column| Some(column.zone_locks_per_1000)),
+    ("frames moved under the zone lock", |column| Some(column.frames_moved_per_1000)),
+    ("instructions in the allocator", |column| column.instructions_per_message.map(|count| count * 1000.0)),
+];
+
+/// All sets, and the seed's tables if there are any.
+pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
+    let mut text = String::new();
+    for set in &outcome.sets {
+        for (name, figure) in FIGURES {
+            if let Some(table) = one(set, figure) {
+                let _ = writeln!(text, "{}, {}: {name} for 1000 {}", outcome.workload, set.name, outcome.unit);
+                push(&mut text, &table);
+            }
+        }
+    }
+    for table in published {
+        let _ = writeln!(text, "Seed 004: hackbench, pipes and processes, one socket, {} in seconds", table.name);
+        push(&mut text, &seed(table));
+    }
+    let _ = writeln!(
+        text,
+        "Percent: gained against the first column, lists for order 0 only (Linux 4.9). 2016: seed 004, called highmark.\n\
+         {} CPUs in turn, seed {}; counted, not timed. Every frame was accounted for after every run.",
+        outcome.cpus, outcome.seed
+    );
+    text
+}
+
+fn push(text: &mut String, table: &Table) {
+    for line in table.to_string().lines() {
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text.push('\n');
+}
+
+fn table(header: impl IntoIterator<Item = String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.into_iter().collect::<Vec<_>>());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn one(set: &Set, figure: fn(&Column) -> Option<f64>) -> Option<Table> {
+    let presets = set.rows.first()?.columns.iter().map(|column| column.preset.to_owned());
+    let mut table = table(std::iter::once(String::new()).chain(presets));
+    for row in &set.rows {
+        let values: Vec<f64> = row.columns.iter().map(figure).collect::<Option<_>>()?;
+        let base = values.first().copied().unwrap_or_default();
+        let cell = |value: &f64| format!("{value:.2} ({:.2}%)", gain(base, *value));
+        table.add_row(std::iter::once(row.name.clone()).chain(values.iter().map(cell)).collect::<Vec<_>>());
+    }
+    Some(table)
+}
+
+/// Percent by which a value is less than the first.
+pub(super) fn gain(base: f64, value: f64) -> f64 {
+    if base == 0.0 { 0.0 } else { 100.0 * (base - value) / base }
+}
+
+fn seed(published: &Published) -> Table {
+    let mut table = table(["", "4.9.0-rc5 vanilla", "highmark-v1r12"].map(str::to_owned));
+    for row in &published.rows {
+        let patched = format!("{:.4} ({:.2}%)", row.patched, row.gain);
+        table.add_row([row.groups.to_string(), format!("{:.4} (0.00%)", row.vanilla), patched]);
+    }
+    table
+}
