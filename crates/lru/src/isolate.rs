@@ -100,7 +100,7 @@ impl Lru<'_> {
                 continue;
             }
             held.unlink(index, page);
-            out.push(self.pfn_of(index));
+            let _ = out.try_push(self.pfn_of(index)); // it was not full
             scan.taken += frames;
         }
         scan
@@ -131,14 +131,6 @@ impl Lru<'_> {
         }
         held.splice(&mut chain);
         drop(held);
-        let mut last = 0;
-        for at in 0..pages.len() {
-            let pfn = pages[at];
-            if self.release(pfn) {
-                pages[last] = pfn;
-                last += 1;
-            }
-        }
-        pages.truncate(last);
+        pages.retain(|pfn| self.release(*pfn));
     }
 }

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pageblock_frame::reclaim::{Shrink, Shrunk};
-use pageblock_frame::{DescFlags, Order, Pfn, Platform};
+use pageblock_frame::{DescFlags, Order, PAGEBLOCK_ORDER, Pfn, Platform};
 use pageblock_lru::{LruList, frames_of};
 
 use super::area::Area;
@@ -13,6 +13,9 @@ use super::{Place, Shrinker};
 
 /// Frames of pages, as they are taken off a list.
 type Pages = ArrayVec<Pfn, CLUSTER>;
+
+/// Blocks on their way to the allocator.
+type Blocks = ArrayVec<(Pfn, Order), CLUSTER>;
 
 /// What a cluster showed, beyond what it gave.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,16 +93,33 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
     /// Puts pages back, and frees those that lost their last owner meanwhile. Returns the frames freed.
     fn put_back(&self, place: Place<'_, '_>, mut pages: Pages) -> u64 {
         let lru = place.area.lru();
-        // A page without flags was wiped: its size is looked up before.
-        let huge: ArrayVec<Pfn, CLUSTER> =
-            pages.iter().copied().filter(|pfn| lru.page(*pfn).is_some_and(is_huge)).collect();
+        let mut huge = Pages::new();
+        for pfn in &pages {
+            // A page that is freed loses its flags: its size is looked up before.
+            if lru.page(*pfn).is_some_and(|desc| desc.flags().contains(DescFlags::HUGE)) {
+                let _ = huge.try_push(*pfn);
+            }
+        }
         lru.put_back_all(&mut pages);
-        let order = |pfn: &Pfn| if huge.contains(pfn) { pageblock_frame::PAGEBLOCK_ORDER } else { Order::ZERO };
-        let blocks: ArrayVec<(Pfn, Order), CLUSTER> = pages.iter().map(|pfn| (*pfn, order(pfn))).collect();
+        let (mut blocks, mut freed) = (Blocks::new(), 0u64);
+        for pfn in pages {
+            let order = if huge.contains(&pfn) { PAGEBLOCK_ORDER } else { Order::ZERO };
+            freed = freed.saturating_add(order.frames());
+            let _ = blocks.try_push((pfn, order));
+        }
         if !blocks.is_empty() {
             self.owner.free(&blocks);
         }
-        blocks.iter().fold(0, |sum, (_, order)| sum.saturating_add(order.frames()))
+        freed
+    }
+
+    /// Pages that were taken off a list, as their owner sees them.
+    fn victims<'a, 'm>(place: Place<'a, 'm>, pages: &Pages) -> Cluster<'a, 'm> {
+        let mut cluster = Cluster::new();
+        for pfn in pages {
+            let _ = cluster.try_push(Victim::of_area(place.area.lru(), place.index, *pfn));
+        }
+        cluster
     }
 
     /// Reclaims from the tail of an inactive list, a cluster at most (`shrink_inactive_list()`).
@@ -112,8 +132,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
     ) -> Shrunk {
         let mut pages = Pages::new();
         let scanned = self.isolate(place, round, what, &mut pages);
-        let lru = place.area.lru();
-        let mut cluster: Cluster<'_, '_> = pages.iter().map(|pfn| Victim::of_area(lru, place.index, *pfn)).collect();
+        let mut cluster = Self::victims(place, &pages);
         if cluster.is_empty() {
             return Shrunk { scanned, freed: 0 };
         }
@@ -189,8 +208,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
     /// Frees what its owner gave up, and sets the rest aside for its list. Returns the frames freed.
     fn collect(&self, place: Place<'_, '_>, round: &Shrink, asked: Cluster<'_, '_>, kept: &mut Pages) -> u64 {
         let lru = place.area.lru();
-        let mut blocks: ArrayVec<(Pfn, Order), CLUSTER> = ArrayVec::new();
-        let mut freed = 0u64;
+        let (mut blocks, mut freed) = (Blocks::new(), 0u64);
         for page in asked {
             let pfn = page.pfn();
             match page.outcome() {
@@ -228,7 +246,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         let mut pages = Pages::new();
         let scanned = self.isolate(place, round, what, &mut pages);
         let lru = place.area.lru();
-        let mut cluster: Cluster<'_, '_> = pages.iter().map(|pfn| Victim::of_area(lru, place.index, *pfn)).collect();
+        let mut cluster = Self::victims(place, &pages);
         if !cluster.is_empty() {
             self.owner.look(&mut cluster);
         }
@@ -248,8 +266,4 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         self.put_back(place, pages);
         scanned
     }
-}
-
-fn is_huge(desc: &pageblock_frame::Descriptor) -> bool {
-    desc.flags().contains(DescFlags::HUGE)
 }
