@@ -63,6 +63,8 @@ pub(crate) const NEAR_PAGES: u64 = (16 << 20) / 4096;
 
 /// The scheduler's tick: 250 a second, as in the seeds' kernels.
 pub(crate) const TICK: u64 = 4 * MILLISECOND;
+/// Time for which a task runs before others that wait for its CPU get their turn (`sched_min_granularity` for eight CPUs).
+pub(crate) const TIME_SLICE: u64 = 3 * MILLISECOND;
 /// How often the write-back thread looks (`dirty_writeback_centisecs`).
 pub(crate) const WRITEBACK_INTERVAL: u64 = 5 * SECOND;
 /// Age at which a dirty page is written whatever its number (`dirty_expire_centisecs`).

@@ -2,6 +2,7 @@
 
 use std::rc::{Rc, Weak};
 
+use pageblock_frame::reclaim::{Shrink, Shrunk};
 use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_frame::{CpuId, Gfp, NodeId, PAGEBLOCK_ORDER};
 use serde::Serialize;
@@ -24,6 +25,11 @@ pub(crate) struct Tally {
     pub(crate) slabs_scanned: u64,
     /// Pages dropped together with their inode, by tasks that reclaim for themselves and by kswapd.
     pub(crate) inode_steals: u64,
+    /// Anonymous pages written to swap, and read from it.
+    pub(crate) swapped_out: u64,
+    pub(crate) swapped_in: u64,
+    /// Pages of files that reclaim began to write.
+    pub(crate) written_by_reclaim: u64,
     /// Fallbacks between migrate types.
     pub(crate) fallbacks: u64,
     /// Of those, the ones that took less than a pageblock.
@@ -90,6 +96,14 @@ impl Hooks for Seat {
         }
     }
 
+    fn is_crowded(&self) -> bool {
+        self.machine().is_some_and(|machine| machine.wants_reschedule())
+    }
+
+    fn shrink(&self, round: &Shrink) -> Option<Shrunk> {
+        Some(self.machine()?.shrink(round))
+    }
+
     fn trace(&self, event: &Event) {
         if let Some(machine) = self.machine() {
             machine.note(event);
@@ -131,6 +145,15 @@ impl Machine {
         if cost > 0 {
             self.compute(cost);
         }
+    }
+
+    /// Between two batches of a compaction the others catch up. True if somebody waits for this CPU and its turn is over.
+    fn wants_reschedule(&self) -> bool {
+        let (id, reclaiming) = (self.schedule.current(), Sim::is_reclaiming());
+        self.schedule.interleave(self);
+        Sim::set_reclaiming(reclaiming);
+        self.resume(id, self.now());
+        self.schedule.is_crowded() && self.schedule.step_time() > costs::TIME_SLICE
     }
 
     /// The running actor waits inside the allocator.

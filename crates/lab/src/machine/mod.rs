@@ -8,6 +8,7 @@
 //! * [`owner`]: who has each frame of its memory, and what follows from that: what can be moved, what can be given up
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
+//! * `reclaim`: what the pages' owner does for whoever scans the LRU lists
 //! * `threads`: kswapd, kcompactd, the write-back thread
 //! * [`costs`]: what everything takes, in simulated time
 //!
@@ -25,6 +26,7 @@ mod hooks;
 mod objects;
 pub(crate) mod owner;
 mod process;
+mod reclaim;
 mod schedule;
 mod setup;
 mod slab;
@@ -39,6 +41,7 @@ use std::rc::{Rc, Weak};
 
 use anyhow::Context;
 use pageblock_frame::CpuId;
+use pageblock_reclaim::Shrinker;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -53,9 +56,9 @@ pub(crate) use time::Time;
 use disk::Disk;
 use files::Files;
 use hooks::{Seat, Tally};
-use objects::Slack;
 use owner::{Entered, Memory, Sim};
 use process::Processes;
+use reclaim::Pages;
 use schedule::Schedule;
 use slab::Slabs;
 use threads::Threads;
@@ -75,7 +78,11 @@ pub(crate) struct Machine {
     disk: RefCell<Disk>,
     files: RefCell<Files>,
     slabs: RefCell<Slabs>,
-    slack: Cell<Slack>,
+    /// Objects that shrinkers still owe to look at.
+    slack: Cell<u64>,
+    /// LRU lists are a node's (since 4.8), and shrinkers go by the priority of a round.
+    lists_are_nodes: bool,
+    shrinker: Shrinker<'static, 'static, Pages, Sim>,
     dirty: RefCell<Dirty>,
     processes: RefCell<Processes>,
     threads: Threads,
@@ -103,12 +110,13 @@ impl Machine {
             memory.set_hooks(Some(Rc::new(Seat::new(weak.clone()))));
             Self {
                 _entered: memory.enter(),
-                memory,
                 schedule: Schedule::new(setup.cpus),
                 disk: RefCell::default(),
                 files: RefCell::default(),
                 slabs: RefCell::default(),
                 slack: Cell::default(),
+                lists_are_nodes: setup.memory.lru == owner::LruScope::Node,
+                shrinker: Shrinker::new(memory.areas(), Pages::new(weak.clone()), setup.shrink),
                 dirty: RefCell::default(),
                 processes: RefCell::default(),
                 threads: Threads::default(),
@@ -116,6 +124,7 @@ impl Machine {
                 random: RefCell::new(Xoshiro256PlusPlus::seed_from_u64(setup.seed)),
                 cpus: setup.cpus.max(1),
                 managed,
+                memory,
             }
         });
         machine.start_threads();

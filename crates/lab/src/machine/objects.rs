@@ -1,15 +1,13 @@
 //! Kernel objects: slabs that are filled from the allocator, and the shrinkers that empty them.
 
+use pageblock_frame::reclaim::Shrunk;
 use pageblock_frame::{Gfp, Order, Pfn};
+use pageblock_reclaim::Slab;
 
 use super::files::Pruned;
 use super::owner::{Holder, Name};
 use super::slab::Object;
 use super::{FileId, Kind, Machine, costs};
-
-/// What shrinkers still owe, so that small shares add up: objects to look at, in 1024ths.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Slack(u64);
 
 /// Looks until a file that nobody uses is forgotten.
 const LOOKS: u32 = 4;
@@ -76,19 +74,21 @@ impl Machine {
         self.slabs.borrow().usage(kind)
     }
 
-    /// Looks at as many dentries and inodes as is fair when `scanned` of `pages` pages on LRU lists were looked at (`shrink_slab()`,
-    /// two seeks an object: the same share of both, twice). Returns the frames that came free.
-    pub(crate) fn shrink_objects(&self, scanned: u64, pages: u64) -> u64 {
+    /// Looks at as many dentries and inodes as is fair for what was looked at of the LRU lists (`shrink_slab()`).
+    pub(super) fn shrink_objects(&self, slab: &Slab) -> Shrunk {
         let known = self.files.borrow().known();
-        let share = known * 2 * scanned * 1024 / (pages + 1);
-        let owed = self.slack.get().0 + share;
-        let count = (owed / 1024).min(known * 2);
-        if count < BATCH {
-            self.slack.set(Slack(owed));
-            return 0;
+        let share = match self.lists_are_nodes {
+            true => slab.share(known),
+            false => slab.share_3_13(known),
+        };
+        // Small shares add up, so that they are not lost.
+        let owed = (self.slack.get() + share).min(known * 2);
+        if owed < BATCH {
+            self.slack.set(owed);
+            return Shrunk::default();
         }
-        self.slack.set(Slack(0));
-        self.prune(count)
+        self.slack.set(0);
+        Shrunk { scanned: owed, freed: self.prune(owed) }
     }
 
     /// Looks at so many files, and forgets those that were not used since the last look, with the pages that they still have.

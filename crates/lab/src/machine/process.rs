@@ -17,6 +17,11 @@ const OBJECTS: usize = 40;
 const STACK: Order = Order::saturating(1);
 /// Where swap begins on the disk, in pages: far from all files.
 const SWAP: u64 = 1 << 32;
+/// Where a page is swapped to.
+pub(super) const fn swap_sector(process: u32, page: u32) -> Sector {
+    Sector(SWAP + process as u64 * 4096 + page as u64)
+}
+
 /// Upper levels of a page table.
 const UPPER_TABLES: usize = 3;
 
@@ -106,8 +111,11 @@ impl Machine {
             return Fault::OutOfMemory;
         }
         if swapped {
-            self.tally.borrow_mut().major_faults += 1;
-            let sector = Sector(SWAP + u64::from(process.0) * 4096 + u64::from(page));
+            let mut tally = self.tally.borrow_mut();
+            tally.major_faults += 1;
+            tally.swapped_in += 1;
+            drop(tally);
+            let sector = swap_sector(process.0, page);
             let done = self.disk.borrow_mut().submit(Transfer::Read, sector, 1, self.now());
             return Fault::Major(done);
         }

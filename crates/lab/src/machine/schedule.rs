@@ -77,6 +77,8 @@ pub(crate) struct Schedule {
     runnable: Cell<u64>,
     sequence: Cell<u64>,
     current: Cell<Option<ActorId>>,
+    /// When the running step began.
+    began: Cell<Time>,
     /// By actor: since when its present entry in the queue counts; older entries are void.
     valid: RefCell<Vec<u64>>,
     queue: RefCell<BinaryHeap<Reverse<(Time, u64, Entry)>>>,
@@ -99,6 +101,7 @@ impl Schedule {
             runnable: Cell::new(0),
             sequence: Cell::new(0),
             current: Cell::new(None),
+            began: Cell::default(),
             valid: RefCell::default(),
             queue: RefCell::default(),
             actors: RefCell::default(),
@@ -252,10 +255,12 @@ impl Schedule {
         let slot = std::mem::replace(&mut self.actors.borrow_mut()[place], Slot::Busy(false));
         let Slot::Idle(mut actor) = slot else { return };
         let outer = (self.current.replace(Some(id)), self.charged.replace(0), self.now.replace(time));
+        let outer_began = self.began.replace(time);
         let reclaiming = machine.enter(id, time);
         let next = actor.step(machine);
         let (end, charged) = (self.now(), self.charged.get());
         self.used.set(self.used.get() + charged);
+        self.began.set(outer_began);
         self.current.set(outer.0);
         self.charged.set(outer.1);
         self.now.set(outer.2.max(time));
@@ -309,6 +314,11 @@ impl Schedule {
         self.run(machine, now, &|| false);
         self.current.set(current);
         self.now.set(now.max(self.now.get()));
+    }
+
+    /// Nanoseconds since the running step began.
+    pub(crate) fn step_time(&self) -> u64 {
+        self.now().since(self.began.get())
     }
 
     /// True if more actors want to run than there are CPUs.

@@ -3,6 +3,8 @@
 use pageblock::{Config, Region, RegionKind, ZoneLimits};
 use pageblock_frame::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn};
 
+use pageblock_reclaim::ShrinkConfig;
+
 use super::owner::{LruScope, MemoryConfig};
 
 /// A machine before it boots.
@@ -10,6 +12,8 @@ use super::owner::{LruScope, MemoryConfig};
 pub(crate) struct Setup {
     /// Memory, allocator and lists.
     pub(crate) memory: MemoryConfig,
+    /// How LRU lists are scanned.
+    pub(crate) shrink: ShrinkConfig,
     /// CPUs, up to 64.
     pub(crate) cpus: u32,
     /// Of the machine's dice.
@@ -23,7 +27,8 @@ impl Setup {
         let mut memory = MemoryConfig::new(regions, allocator.cpus(cpus as usize));
         memory.lru = lru;
         memory.swap = bytes / PAGE_SIZE / 2;
-        Self { memory, cpus, seed: 1 }
+        let shrink = if lru == LruScope::Zone { ShrinkConfig::linux_3_13() } else { ShrinkConfig::default() };
+        Self { memory, shrink, cpus, seed: 1 }
     }
 
     /// With these dice.

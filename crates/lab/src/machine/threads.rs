@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use pageblock::Next as Turn;
 use pageblock_frame::NodeId;
 
 use super::writeback::Flusher;
@@ -20,7 +21,8 @@ impl Machine {
     pub(super) fn start_threads(&self) {
         let nodes = self.memory.allocator().zones().iter().map(|zone| zone.node().index() + 1).max().unwrap_or(0);
         for node in (0..nodes).map(|node| NodeId::new(node as u8)) {
-            let kcompactd = self.spawn(Compacting { node });
+            let (kswapd, kcompactd) = (self.spawn(Reclaiming { node }), self.spawn(Compacting { node }));
+            self.threads.kswapd.borrow_mut().push(kswapd);
             self.threads.kcompactd.borrow_mut().push(kcompactd);
         }
         let flusher = self.spawn(Flusher);
@@ -28,18 +30,33 @@ impl Machine {
     }
 
     pub(super) fn wake_kswapd(&self, node: NodeId) {
-        let id = self.threads.kswapd.borrow().get(node.index()).copied();
-        id.map(|id| self.schedule.wake(id));
+        self.wake(self.threads.kswapd.borrow().get(node.index()).copied());
     }
 
     pub(super) fn wake_kcompactd(&self, node: NodeId) {
-        let id = self.threads.kcompactd.borrow().get(node.index()).copied();
-        id.map(|id| self.schedule.wake(id));
+        self.wake(self.threads.kcompactd.borrow().get(node.index()).copied());
     }
 
     pub(super) fn wake_flusher(&self) {
-        let id = *self.threads.flusher.borrow();
-        id.map(|id| self.schedule.wake(id));
+        self.wake(*self.threads.flusher.borrow());
+    }
+
+    fn wake(&self, thread: Option<ActorId>) {
+        if let Some(id) = thread {
+            self.schedule.wake(id);
+        }
+    }
+}
+
+/// kswapd of a node.
+#[derive(Debug)]
+struct Reclaiming {
+    node: NodeId,
+}
+
+impl Actor for Reclaiming {
+    fn step(&mut self, machine: &Machine) -> Next {
+        rest(machine.memory.allocator().kswapd_step(self.node))
     }
 }
 
@@ -51,13 +68,14 @@ struct Compacting {
 
 impl Actor for Compacting {
     fn step(&mut self, machine: &Machine) -> Next {
-        let _ = self.node;
-        let _ = machine;
-        Next::Wait
+        rest(machine.memory.allocator().kcompactd_step(self.node))
     }
 }
 
-#[expect(dead_code)]
-fn sleep(until: Option<u64>) -> Next {
-    until.map_or(Next::Wait, |time| Next::Sleep(Time::new(time)))
+/// What a thread does between two steps. One that is woken during a step goes on after it.
+fn rest(turn: Turn) -> Next {
+    match turn {
+        Turn::Again => Next::Run,
+        Turn::Sleep { until } => until.map_or(Next::Wait, |time| Next::Sleep(Time::new(time))),
+    }
 }

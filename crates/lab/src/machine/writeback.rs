@@ -20,6 +20,8 @@ pub(super) struct Dirty {
     queue: VecDeque<(Time, FileId, u32)>,
     dirty: u64,
     written_back: u64,
+    /// Pages that are to be written soon, whatever their age and number.
+    hurried: u64,
     sync: bool,
 }
 
@@ -35,6 +37,10 @@ impl Dirty {
         self.dirty = self.dirty.saturating_sub(pages);
     }
 
+    fn wants_writing(&self) -> bool {
+        self.sync || self.hurried > 0
+    }
+
     /// The oldest, if it was dirtied before this.
     fn next(&mut self, before: Time) -> Option<(FileId, u32)> {
         let &(time, file, page) = self.queue.front()?;
@@ -42,6 +48,7 @@ impl Dirty {
             return None;
         }
         self.queue.pop_front();
+        self.hurried = self.hurried.saturating_sub(1);
         Some((file, page))
     }
 }
@@ -91,7 +98,7 @@ impl Machine {
     }
 
     /// Marks a page as being written, if it is dirty.
-    fn start_writing(&self, pfn: Pfn) -> bool {
+    pub(super) fn start_writing(&self, pfn: Pfn) -> bool {
         if !self.memory.begin_writeback(pfn) {
             return false;
         }
@@ -101,8 +108,23 @@ impl Machine {
         true
     }
 
+    /// The same for an anonymous page, which is not counted among the dirty ones of files.
+    pub(super) fn start_swapping(&self, pfn: Pfn) -> bool {
+        let begun = self.memory.begin_writeback(pfn);
+        self.dirty.borrow_mut().written_back += u64::from(begun);
+        begun
+    }
+
+    /// Reclaim met nothing but dirty pages: the write-back thread writes, whatever their number (`wakeup_flusher_threads()`).
+    pub(super) fn hurry_flusher(&self) {
+        let mut dirty = self.dirty.borrow_mut();
+        dirty.hurried = dirty.dirty;
+        drop(dirty);
+        self.wake_flusher();
+    }
+
     /// Queues pages that are marked at the disk, neighbours together; says when the last is written.
-    fn submit(&self, mut batch: Vec<(u64, Pfn)>) -> Option<Time> {
+    pub(super) fn submit(&self, mut batch: Vec<(u64, Pfn)>) -> Option<Time> {
         batch.sort_unstable();
         let mut done = None;
         for run in batch.chunk_by(|a, b| a.0 + 1 == b.0) {
@@ -146,7 +168,8 @@ impl Actor for Flusher {
     fn step(&mut self, machine: &Machine) -> Next {
         let now = machine.now();
         let (dirty, _) = machine.dirty_pages();
-        let much = dirty > machine.dirtyable() * costs::DIRTY_BACKGROUND / 100 || machine.dirty.borrow().sync;
+        let much =
+            dirty > machine.dirtyable() * costs::DIRTY_BACKGROUND / 100 || machine.dirty.borrow().wants_writing();
         let before = if much { now } else { Time::new(now.nanoseconds().saturating_sub(costs::DIRTY_EXPIRE)) };
         match machine.write_some(before) {
             Some(done) => Next::Sleep(done),

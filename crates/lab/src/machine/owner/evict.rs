@@ -27,7 +27,7 @@ impl Memory {
     /// Looks at a page that the caller has isolated from its list, and gives it up if it is unused, clean, and can be had again.
     pub(crate) fn evict(&self, pfn: Pfn) -> Verdict {
         let holder = self.holder(pfn);
-        let Some((lru, page)) = self.page(pfn) else { return Verdict::Kept };
+        let Some((_, page)) = self.page(pfn) else { return Verdict::Kept };
         let Some(name) = holder.name() else {
             // Ended while it was isolated.
             return if holder == Holder::Nobody { Verdict::Freed } else { Verdict::Kept };
@@ -35,6 +35,13 @@ impl Memory {
         if page.clear_flags(DescFlags::REFERENCED).contains(DescFlags::REFERENCED) {
             return Verdict::Referenced;
         }
+        self.give_up(pfn, name)
+    }
+
+    /// The same for a page with this name that was found to be unused.
+    pub(crate) fn give_up(&self, pfn: Pfn, name: Name) -> Verdict {
+        let holder = self.holder(pfn);
+        let Some((lru, page)) = self.page(pfn).filter(|_| holder.name() == Some(name)) else { return Verdict::Kept };
         let flags = page.flags();
         if flags.contains(DescFlags::WRITEBACK) {
             return Verdict::Writeback;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use pageblock::{AllocError, Config, InitError, PageAllocator, Region};
 use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, Pfn};
 use pageblock_lru::Lru;
+use pageblock_reclaim::Area;
 
 use super::holder::{Counts, Holder, Name};
 use super::places::Places;
@@ -130,6 +131,11 @@ impl Memory {
         self.storage.lrus()
     }
 
+    /// The same lists as scanning sees them. Not to be used when the memory is gone.
+    pub(crate) fn areas(&self) -> &'static [Area<'static, 'static>] {
+        self.storage.areas()
+    }
+
     /// The list set that covers a frame, and its descriptor.
     pub(super) fn page(&self, pfn: Pfn) -> Option<(&Lru<'static>, &'static Descriptor)> {
         self.lrus().iter().find_map(|lru| Some((lru, lru.page(pfn)?)))
@@ -230,7 +236,7 @@ impl Memory {
     }
 
     /// Frees a block of which the last reference is gone.
-    pub(super) fn give_back(&self, pfn: Pfn, order: Order) {
+    pub(crate) fn give_back(&self, pfn: Pfn, order: Order) {
         self.storage.give_back(pfn, order);
     }
 }

@@ -22,6 +22,17 @@ impl Memory {
         self.swapped.borrow().len() as u64
     }
 
+    /// True if another anonymous page could go to swap.
+    pub(crate) fn has_swap(&self) -> bool {
+        self.swapped() < self.swap
+    }
+
+    /// Takes the mark of use off a page; true if it was there.
+    pub(crate) fn clear_used(&self, pfn: Pfn) -> bool {
+        let page = self.page(pfn);
+        page.is_some_and(|(_, page)| page.clear_flags(DescFlags::REFERENCED).contains(DescFlags::REFERENCED))
+    }
+
     /// The pages of a process or a file that are in memory, by number ([`Name::of_process`], [`Name::of_file`]).
     pub(crate) fn pages_of(&self, space: Space) -> Vec<(Name, Pfn)> {
         self.places.borrow().of(space)

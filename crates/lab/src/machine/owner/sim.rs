@@ -30,6 +30,14 @@ pub(crate) trait Hooks {
     fn is_dying(&self) -> bool {
         false
     }
+    /// Asked between two batches of a compaction: whether the CPU is wanted by others.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+    /// Reclaims in a way of its own; `None`: as [`Memory`] does.
+    fn shrink(&self, _round: &Shrink) -> Option<Shrunk> {
+        None
+    }
 }
 
 /// Number of CPUs that a machine can have.
@@ -237,14 +245,19 @@ impl Migrate for Seam {
     }
 
     fn interrupt(&self) -> Interrupt {
-        let dying = current().and_then(|memory| memory.hooks()).is_some_and(|hooks| hooks.is_dying());
-        if dying { Interrupt::Fatal } else { Interrupt::None }
+        let Some(hooks) = current().and_then(|memory| memory.hooks()) else { return Interrupt::None };
+        if hooks.is_dying() {
+            return Interrupt::Fatal;
+        }
+        if hooks.is_crowded() { Interrupt::Reschedule } else { Interrupt::None }
     }
 }
 
 impl Reclaim for Seam {
     fn shrink(&self, round: &Shrink) -> Shrunk {
-        current().map_or(Shrunk::default(), |memory| memory.shrink(round))
+        let Some(memory) = current() else { return Shrunk::default() };
+        let other = memory.hooks().and_then(|hooks| hooks.shrink(round));
+        other.unwrap_or_else(|| memory.shrink(round))
     }
 
     fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {

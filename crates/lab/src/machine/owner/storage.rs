@@ -3,6 +3,7 @@
 use pageblock::{Config, InitError, PageAllocator, Region};
 use pageblock_frame::{Carver, Descriptor, NodeId, Order, Pfn, PfnRange};
 use pageblock_lru::Lru;
+use pageblock_reclaim::{Area, ZoneSpan};
 use pageblock_testkit::host::Stored;
 
 use super::memory::LruScope;
@@ -11,7 +12,8 @@ use super::sim::Sim;
 /// What lies in the storage, or why it could not be built.
 pub(super) struct Tables {
     allocator: PageAllocator<Sim>,
-    lrus: Vec<Lru<'static>>,
+    lrus: &'static [Lru<'static>],
+    areas: &'static [Area<'static, 'static>],
 }
 
 /// The tables and their storage.
@@ -36,8 +38,10 @@ impl Storage {
                 let part = table.get(span.start.as_u64() as usize..span.end.as_u64() as usize)?;
                 Some(Lru::new(span.start, part))
             });
-            let lrus = lrus.collect();
-            Some(Tables { allocator, lrus })
+            // Scanning wants lists that live for ever. A machine leaves these few hundred bytes behind, and never looks at them again.
+            let lrus: &'static [Lru<'static>] = Vec::leak(lrus.collect());
+            let areas = Vec::leak(lrus.iter().map(|lru| area(&allocator, lru)).collect());
+            Some(Tables { allocator, lrus, areas })
         };
         // SAFETY: what borrows from the storage is the allocator and the lists, and references to zones and descriptors that they
         // give out. `Memory` owns them all, and the crate keeps none of these beyond a use of the `Memory`.
@@ -58,7 +62,11 @@ impl Storage {
     }
 
     pub(super) fn lrus(&self) -> &[Lru<'static>] {
-        &self.tables().lrus
+        self.tables().lrus
+    }
+
+    pub(super) fn areas(&self) -> &'static [Area<'static, 'static>] {
+        self.tables().areas
     }
 
     /// Frees a block of which no holder remains.
@@ -82,4 +90,13 @@ fn spans(allocator: &PageAllocator<Sim>, scope: LruScope) -> Vec<PfnRange> {
         }
     }
     spans.into_iter().map(|(_, span)| span).collect()
+}
+
+/// Lists as scanning sees them: with the zones that they hold pages of.
+fn area(allocator: &PageAllocator<Sim>, lru: &'static Lru<'static>) -> Area<'static, 'static> {
+    let covered = allocator.zones().iter().filter(|zone| !zone.span().intersect(lru.span()).is_empty());
+    let node = covered.clone().next().map(|zone| zone.node()).unwrap_or_default();
+    let zones =
+        covered.filter(|zone| zone.node() == node).map(|zone| ZoneSpan { kind: zone.kind(), frames: zone.span() });
+    Area::new(node, lru, Vec::leak(zones.collect()))
 }
