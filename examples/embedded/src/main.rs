@@ -1,20 +1,24 @@
 //! The smallest program around the allocator: no standard library, no heap, no start files. It runs on x86_64 Linux only so
 //! that it can be run at all: what it asks of the system is to exit.
 //!
-//! It does what a kernel does with the allocator and exits with 0, or with the number of the first step that went wrong.
+//! It does what a kernel does with the allocator, down to a page cache that gives pages up, and exits with 0, or with the
+//! number of the first step that went wrong.
 //! Built with `--release` it must contain no panic; the test `link` of the facade looks for one.
 
 #![no_std]
 #![no_main]
 
+mod cache;
 mod system;
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use pageblock::{AllocError, Config, FreeError, Gfp, InitError, NodeId, Order, PageAllocator, Pfn, Platform, Region};
+use pageblock_frame::reclaim::Reclaim;
 
 const RAM_BYTES: u64 = 32 << 20;
+const RAM_FRAMES: usize = RAM_BYTES as usize >> 12;
 
 /// This machine's memory, from physical address 0.
 #[repr(align(4096))]
@@ -33,6 +37,10 @@ unsafe impl Platform for Machine {
 
     fn phys_to_virt(pa: u64) -> NonNull<u8> {
         NonNull::new(RAM.0.get().cast::<u8>().wrapping_add(pa as usize)).unwrap_or(NonNull::dangling())
+    }
+
+    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+        Some(&cache::RECLAIMER)
     }
 }
 
@@ -68,14 +76,20 @@ fn work() -> Result<(), AllocError> {
     Ok(())
 }
 
+/// Takes all there is; what is cached is given up for it, in part by the background thread.
 fn use_up() -> Result<(), i32> {
+    expect(cache::fill(4000) == 4000 && cache::pages() == 4000, 20)?;
     let mut batch = [Pfn::new(0); 64];
     let mut taken = 0;
     while let Ok(got) = FRAMES.alloc_bulk(Gfp::KERNEL, &mut batch) {
         taken += got;
+        for _ in 0..8 {
+            FRAMES.kswapd_step(NodeId::new(0));
+        }
     }
-    expect(taken > 6000, 20)?;
-    expect(matches!(FRAMES.alloc(Gfp::KERNEL), Err(AllocError::OutOfMemory)), 21)
+    expect(taken > 6000, 21)?;
+    expect(cache::pages() == 0, 22)?;
+    expect(matches!(FRAMES.alloc(Gfp::KERNEL), Err(AllocError::OutOfMemory)), 23)
 }
 
 fn wrong_frees() -> Result<(), i32> {

@@ -2,6 +2,7 @@
 
 use pageblock_buddy::Unreserve;
 use pageblock_frame::Platform;
+use pageblock_frame::region::MAX_ZONES;
 use pageblock_reclaim::{Direct, Progress, Retries};
 
 use super::attempts::at_min;
@@ -23,7 +24,7 @@ pub(super) struct Reclaimed {
 impl<P: Platform> Climb<P> {
     /// The zones of the request, for reclaim.
     pub(super) fn views(&self) -> Zones<P> {
-        self.request.inner.views(self.request.zones()).collect()
+        self.request.inner.views(self.request.zones()).take(MAX_ZONES).collect()
     }
 }
 
