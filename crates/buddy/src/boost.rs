@@ -170,7 +170,8 @@ impl Zone<'_> {
     fn boost_by(&self, core: &mut ZoneCore<'_>, frames: u64) {
         if self.raise_boost(frames) {
             core.events.boosts = core.events.boosts.wrapping_add(1);
-            self.marks.boosted.store(true, Ordering::Relaxed);
+            // Swapped like where it is taken, so that one order of all changes is plain to the model checker, too.
+            self.marks.boosted.swap(true, Ordering::Relaxed);
         }
     }
 

@@ -98,7 +98,7 @@ impl Zone<'_> {
     pub fn charge_fair(&self, frames: u64, policy: FairPolicy) {
         let left = self.marks.batch.fetch_sub(frames, Ordering::Relaxed).wrapping_sub(frames).cast_signed();
         if policy.uses_bit() && policy.is_depleted(left) {
-            self.marks.depleted.store(true, Ordering::Relaxed);
+            self.marks.depleted.swap(true, Ordering::Relaxed);
         }
     }
 
@@ -106,8 +106,8 @@ impl Zone<'_> {
     pub fn reset_fair(&self) {
         // A charge between the two, on another CPU, may leave a mark that the second takes away: that zone's turn lasts until the
         // next allocation from it.
-        self.marks.batch.store(self.watermarks().fair_batch(), Ordering::Relaxed);
-        self.marks.depleted.store(false, Ordering::Relaxed);
+        self.marks.batch.swap(self.watermarks().fair_batch(), Ordering::Relaxed);
+        self.marks.depleted.swap(false, Ordering::Relaxed);
     }
 }
 

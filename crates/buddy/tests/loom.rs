@@ -13,11 +13,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::sync::Arc;
 use loom::thread;
-use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
+use pageblock_buddy::{BoostRule, FairPolicy, FreeError, Watermarks, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::sync::AtomicU8;
 use pageblock_frame::{
     AllocFlags, FrameState, MigrateType, NodeId, Order, Pageblock, Pfn, PfnRange, Platform, ZoneKind,
 };
+
+/// Zones that take turns, by marks.
+const POLICY: FairPolicy = FairPolicy::Linux3_17;
 
 struct Machine;
 
@@ -34,12 +37,17 @@ const FRAMES: u64 = 8;
 
 /// A zone of eight free frames.
 fn zone() -> Arc<Zone<'static>> {
+    zone_with(BoostRule::off())
+}
+
+fn zone_with(boost: BoostRule) -> Arc<Zone<'static>> {
     let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
     let blocks = vec![Pageblock::empty(MigrateType::Movable)].leak();
     let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
     let words = vec![0u64; ZoneStorage::words(1)].leak();
     let storage = ZoneStorage::from_parts(blocks, states, words).unwrap();
-    let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+    let config = ZoneConfig { boost, ..ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span) };
+    let zone = Zone::new::<Machine>(config, storage).unwrap();
     zone.release(span).unwrap();
     Arc::new(zone)
 }
@@ -194,4 +202,122 @@ fn one_allocates_what_another_frees_in_bulk() {
         assert_at_rest(&zone);
     });
     assert!(BEFORE.load(Ordering::Relaxed) > 0 && AFTER.load(Ordering::Relaxed) > 0);
+}
+
+/// Of a boost and the decay of another, none is lost, and one CPU tells kswapd.
+#[test]
+fn a_mixing_boosts_while_kswapd_takes_back() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static TAKEN_BACK: AtomicUsize = AtomicUsize::new(0);
+    static TOLD_BY_KSWAPD: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
+        let zone = zone_with(BoostRule::posted()); // the other leaves so small a zone alone
+        let task = {
+            let zone = zone.clone();
+            thread::spawn(move || {
+                let mixed = zone.alloc::<Machine>(Order::ZERO, MigrateType::Unmovable, AllocFlags::empty());
+                assert!(mixed.is_some());
+                zone.take_boosted()
+            })
+        };
+        let kswapd = {
+            let zone = zone.clone();
+            thread::spawn(move || {
+                let seen = zone.boost();
+                zone.lower_boost(seen);
+                (seen, zone.take_boosted())
+            })
+        };
+        let by_task = task.join().unwrap();
+        let (seen, told) = kswapd.join().unwrap();
+        assert!(by_task != told, "one of the two tells kswapd");
+        assert_eq!(zone.boost() + seen, 512);
+        TAKEN_BACK.fetch_add(usize::from(seen > 0), Ordering::Relaxed);
+        TOLD_BY_KSWAPD.fetch_add(usize::from(told), Ordering::Relaxed);
+    });
+    let (taken_back, told) = (TAKEN_BACK.load(Ordering::Relaxed), TOLD_BY_KSWAPD.load(Ordering::Relaxed));
+    assert!(taken_back > 0 && told > 0, "{taken_back} boosts taken back, {told} times kswapd was first");
+}
+
+/// Review of the posting: the boost of a stall is added without the zone lock, so that one of two can be lost.
+#[test]
+fn as_posted_a_stall_can_lose_a_boost() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static LOST: AtomicUsize = AtomicUsize::new(0);
+    static BOTH: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
+        let zone = zone_with(BoostRule::posted());
+        zone.set_watermarks(Watermarks { min: 0, low: 0, high: 8192 });
+        let task = {
+            let zone = zone.clone();
+            thread::spawn(move || zone.boost_fast())
+        };
+        zone.alloc::<Machine>(Order::ZERO, MigrateType::Unmovable, AllocFlags::empty()).unwrap();
+        task.join().unwrap();
+        let boost = zone.boost();
+        assert!([512, 3584, 512 + 3584].contains(&boost), "{boost}");
+        let both = usize::from(boost == 512 + 3584);
+        BOTH.fetch_add(both, Ordering::Relaxed);
+        LOST.fetch_add(1 - both, Ordering::Relaxed);
+    });
+    assert!(LOST.load(Ordering::Relaxed) > 0 && BOTH.load(Ordering::Relaxed) > 0);
+}
+
+/// Zones that take turns: two CPUs use up a zone's batch, and whoever finds its turn over begins it anew.
+#[test]
+fn a_turn_is_used_up_and_begun_anew_on_two_cpus() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static RESETS: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
+        let zone = zone();
+        zone.set_watermarks(Watermarks { min: 0, low: 0, high: 2 });
+        let turn = |zone: &Zone<'_>| {
+            zone.charge_fair(1, POLICY);
+            let over = zone.fair_is_over(POLICY);
+            if over {
+                zone.reset_fair();
+            }
+            over
+        };
+        let cpu = || {
+            let zone = zone.clone();
+            thread::spawn(move || turn(&zone))
+        };
+        let cpus = [cpu(), cpu()];
+        let over: usize = cpus.into_iter().map(|cpu| usize::from(cpu.join().unwrap())).sum();
+        RESETS.fetch_add(over, Ordering::Relaxed);
+        assert!(over > 0, "two of two are used up");
+        // Each reset sets all of it, so that it is never more than that.
+        assert!((0..=2).contains(&zone.fair_batch()), "{}", zone.fair_batch());
+    });
+    assert!(RESETS.load(Ordering::Relaxed) > EXECUTIONS.load(Ordering::Relaxed), "at times both");
+}
+
+/// A mark set while another CPU begins the turn anew costs the zone that turn, and no more.
+#[test]
+fn a_late_mark_lasts_until_the_next_reset() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static LATE: AtomicUsize = AtomicUsize::new(0);
+    static IN_TIME: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
+        let zone = zone();
+        zone.set_watermarks(Watermarks { min: 0, low: 0, high: 2 });
+        zone.charge_fair(2, POLICY);
+        let begin = zone.clone();
+        let begin = thread::spawn(move || begin.reset_fair());
+        let charge = zone.clone();
+        let charge = thread::spawn(move || charge.charge_fair(1, POLICY));
+        begin.join().unwrap();
+        charge.join().unwrap();
+        // The reset came first, or it came last and the charge is forgotten.
+        assert!([1, 2].contains(&zone.fair_batch()), "{}", zone.fair_batch());
+        let late = usize::from(zone.fair_is_over(POLICY));
+        LATE.fetch_add(late, Ordering::Relaxed);
+        IN_TIME.fetch_add(1 - late, Ordering::Relaxed);
+        zone.reset_fair();
+        assert!(!zone.fair_is_over(POLICY) && zone.fair_batch() == 2);
+        zone.charge_fair(3, POLICY);
+        assert!(zone.fair_is_over(POLICY));
+    });
+    assert!(LATE.load(Ordering::Relaxed) > 0 && IN_TIME.load(Ordering::Relaxed) > 0);
 }
