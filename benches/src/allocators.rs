@@ -59,6 +59,24 @@ impl OurZone {
     pub fn zone(&self) -> &Zone<'static> {
         &self.0
     }
+
+    /// Allocates, whatever the thread.
+    #[must_use]
+    #[inline(always)]
+    pub fn take(&self, order: u8) -> u64 {
+        match self.0.alloc::<Quiet>(Order::saturating(order), MigrateType::Movable, AllocFlags::empty()) {
+            Some(pfn) => pfn.as_u64(),
+            None => refused(order),
+        }
+    }
+
+    /// Frees, whatever the thread.
+    #[inline(always)]
+    pub fn give(&self, block: u64, order: u8) {
+        if self.0.free::<Quiet>(Pfn::new(block), Order::saturating(order)).is_err() {
+            refused(order);
+        }
+    }
 }
 
 /// An empty zone that spans `frames` frames from 0, over storage of its own.
@@ -93,17 +111,12 @@ impl Frames for OurZone {
 
     #[inline(always)]
     fn alloc(&mut self, order: u8) -> u64 {
-        match self.0.alloc::<Quiet>(Order::saturating(order), MigrateType::Movable, AllocFlags::empty()) {
-            Some(pfn) => pfn.as_u64(),
-            None => refused(order),
-        }
+        self.take(order)
     }
 
     #[inline(always)]
     fn free(&mut self, block: u64, order: u8) {
-        if self.0.free::<Quiet>(Pfn::new(block), Order::saturating(order)).is_err() {
-            refused(order);
-        }
+        self.give(block, order);
     }
 }
 

@@ -46,8 +46,24 @@ pub fn empty<A: Frames>(allocator: &mut A, frames: &[u32]) {
     }
 }
 
+/// Allocates a frame for every element, named as the allocator names it.
+#[inline(never)]
+pub fn fill_all<A: Frames>(allocator: &mut A, frames: &mut [u64]) {
+    for frame in frames {
+        *frame = allocator.alloc(0);
+    }
+}
+
+/// Frees all of them, in this order.
+#[inline(never)]
+pub fn empty_all<A: Frames>(allocator: &mut A, frames: &[u64]) {
+    for &frame in frames {
+        allocator.free(frame, 0);
+    }
+}
+
 /// Brings the frames into random order.
-pub fn shuffle(frames: &mut [u32]) {
+pub fn shuffle<T>(frames: &mut [T]) {
     use rand::seq::SliceRandom;
     frames.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(7));
 }
@@ -163,4 +179,10 @@ pub fn bulk(zone: &mut OurZone, frames: &mut [u32]) {
 #[must_use]
 pub fn frame_buffer() -> Vec<u32> {
     vec![u32::MAX; POOL as usize]
+}
+
+/// Room for what an allocator calls the frames of a pool, touched.
+#[must_use]
+pub fn frame_numbers() -> Vec<u64> {
+    vec![u64::MAX; POOL as usize]
 }

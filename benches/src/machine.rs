@@ -23,6 +23,13 @@ impl<const HARD: bool> TwoCpus<HARD> {
     pub fn become_cpu(cpu: u32) {
         CPU.set(cpu);
     }
+
+    /// The CPU that the thread is.
+    #[must_use]
+    #[inline(always)]
+    pub fn cpu() -> u32 {
+        CPU.get()
+    }
 }
 
 // SAFETY: 1. every loop's threads take a CPU number each before they begin, below `MAX_CPUS`. 2. There are no interrupts.
@@ -118,56 +125,5 @@ impl<const HARD: bool> Frames for Machine<HARD> {
     #[inline(always)]
     fn free(&mut self, block: u64, order: u8) {
         self.give(block, order);
-    }
-}
-
-/// Two bare floors: what the least that could be called a per-CPU list costs in the same program.
-///
-/// One CPU's array of frame numbers and its length; with `STATE`, one byte a frame that is checked and set.
-#[derive(Debug)]
-pub struct Floor<const STATE: bool> {
-    cpus: [Stack; 2],
-    states: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Stack {
-    length: u32,
-    frames: Vec<u32>,
-}
-
-impl<const STATE: bool> Frames for Floor<STATE> {
-    fn new(frames: u64) -> Self {
-        let stack = |_| Stack { length: frames as u32, frames: (0..frames as u32).collect() };
-        Self { cpus: [0, 1].map(stack), states: vec![0; frames as usize] }
-    }
-
-    #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
-        // Opaque, or the compiler keeps the length in a register and drops the loop.
-        let Some(stack) = core::hint::black_box(self.cpus.get_mut(CPU.get() as usize)) else { refused(order) };
-        let length = stack.length.wrapping_sub(1);
-        let Some(&frame) = stack.frames.get(length as usize) else { refused(order) };
-        stack.length = length;
-        if STATE {
-            let Some(state) = self.states.get_mut(frame as usize) else { refused(order) };
-            *state = 1;
-        }
-        u64::from(frame)
-    }
-
-    #[inline(always)]
-    fn free(&mut self, block: u64, order: u8) {
-        if STATE {
-            match self.states.get_mut(block as usize) {
-                Some(state) if *state == 1 => *state = 0,
-                _ => refused(order),
-            }
-        }
-        // Opaque, or the compiler keeps the length in a register and drops the loop.
-        let Some(stack) = core::hint::black_box(self.cpus.get_mut(CPU.get() as usize)) else { refused(order) };
-        let Some(slot) = stack.frames.get_mut(stack.length as usize) else { refused(order) };
-        *slot = block as u32;
-        stack.length += 1;
     }
 }

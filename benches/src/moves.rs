@@ -80,7 +80,7 @@ impl Migrate for Owner {
 }
 
 /// A zone at half occupancy, one frame in ten of them the kernel's, and the owner of the others.
-fn half_full(freed: Freed, seed: u64) -> (Stored<Zone<'static>>, Owner) {
+fn half_full(freed: Freed, seed: u64) -> HalfFull {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let stored = empty_zone(FRAMES);
     let zone: &Zone<'_> = &stored;
@@ -111,34 +111,57 @@ fn half_full(freed: Freed, seed: u64) -> (Stored<Zone<'static>>, Owner) {
     }
     // What is whole already is not to be made.
     while zone.alloc::<Quiet>(PAGEBLOCK_ORDER, MigrateType::Movable, AllocFlags::empty()).is_some() {}
-    (stored, Owner(RefCell::new(owned)))
+    HalfFull { zone: stored, owner: Owner(RefCell::new(owned)) }
 }
 
-/// Makes and holds pageblocks until there are 32, or a hundred attempts have been made.
+/// A zone of which half has been freed, none of its pageblocks whole, and who owns the rest.
+#[derive(Debug)]
+pub struct HalfFull {
+    zone: Stored<Zone<'static>>,
+    owner: Owner,
+}
+
+impl HalfFull {
+    /// Such a zone.
+    #[must_use]
+    pub fn new(freed: Freed, seed: u64) -> Self {
+        half_full(freed, seed)
+    }
+
+    /// Makes and holds pageblocks until there are so many, or a hundred attempts have been made.
+    #[must_use]
+    pub fn make(&self, config: Config, wanted: u64) -> Cost {
+        let Self { zone, owner } = self;
+        let compactor = Compactor::new(config);
+        let request = Request::direct(PAGEBLOCK_ORDER, MigrateType::Movable, Priority::SyncLight);
+        let mut made = 0;
+        for _ in 0..100 {
+            let outcome = compactor.run::<Quiet, _>(zone, owner, &request);
+            let whole = || zone.alloc::<Quiet>(PAGEBLOCK_ORDER, MigrateType::Movable, AllocFlags::empty());
+            let block = outcome.captured.or_else(whole);
+            made += u64::from(block.is_some());
+            if made == wanted {
+                break;
+            }
+            if block.is_none() {
+                compactor.reset_if_due::<Quiet>(zone);
+            }
+        }
+        let stat = compactor.vmstat();
+        Cost { made, moved: stat.migrate_success, scanned: stat.migrate_scanned + stat.free_scanned }
+    }
+}
+
+/// Makes 32 pageblocks.
 ///
 /// # Panics
 /// If the zone no longer agrees with itself.
 #[must_use]
 pub fn make_pageblocks(config: Config, freed: Freed, seed: u64) -> Cost {
-    let (zone, owner) = half_full(freed, seed);
-    let compactor = Compactor::new(config);
-    let request = Request::direct(PAGEBLOCK_ORDER, MigrateType::Movable, Priority::SyncLight);
-    let mut made = 0;
-    for _ in 0..100 {
-        let outcome = compactor.run::<Quiet, _>(&zone, &owner, &request);
-        let block = outcome.captured;
-        let block = block.or_else(|| zone.alloc::<Quiet>(PAGEBLOCK_ORDER, MigrateType::Movable, AllocFlags::empty()));
-        made += u64::from(block.is_some());
-        if made == WANTED {
-            break;
-        }
-        if block.is_none() {
-            compactor.reset_if_due::<Quiet>(&zone);
-        }
-    }
-    assert_eq!(zone.check(), Ok(()));
-    let stat = compactor.vmstat();
-    Cost { made, moved: stat.migrate_success, scanned: stat.migrate_scanned + stat.free_scanned }
+    let state = HalfFull::new(freed, seed);
+    let cost = state.make(config, WANTED);
+    assert_eq!(state.zone.check(), Ok(()));
+    cost
 }
 
 #[cfg(test)]

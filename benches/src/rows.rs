@@ -4,8 +4,9 @@ use pageblock_mlock::{Placement, SoftArea, Steps};
 use pageblock_testkit::conformance::peers::{Depot, FrameAlloc, Summary};
 
 use crate::allocators::{Bitmap, BuddySystem, Nothing, OurZone};
+use crate::floor::Floor;
 use crate::loops::{self, Mix};
-use crate::machine::{Floor, Machine};
+use crate::machine::Machine;
 use crate::{Frames, POOL, compaction};
 
 /// A loop with a name.

@@ -191,6 +191,13 @@ impl<F: Flavour> core::fmt::Debug for FrameAlloc<F> {
     }
 }
 
+// SAFETY: the pool is owned like a `Box`'s bytes, and reached through the allocator only, which is `Sync` itself.
+#[expect(unsafe_code, reason = "a raw pointer to owned bytes")]
+unsafe impl<F: Flavour> Sync for FrameAlloc<F> where F::Allocator: Sync {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "a raw pointer to owned bytes")]
+unsafe impl<F: Flavour> Send for FrameAlloc<F> where F::Allocator: Send {}
+
 impl<F: Flavour> FrameAlloc<F> {
     #[inline(always)]
     fn frames(order: u8) -> NonZeroUsize {
@@ -199,14 +206,14 @@ impl<F: Flavour> FrameAlloc<F> {
 
     /// The allocator's own call: the address of a block.
     #[inline(always)]
-    pub fn alloc_phys(&mut self, order: u8) -> Option<usize> {
+    pub fn alloc_phys(&self, order: u8) -> Option<usize> {
         self.allocator.allocate_physical(BASE, Self::frames(order)).ok()
     }
 
     /// The allocator's own call: frees the block at an address.
     #[expect(unsafe_code, reason = "the peer's seam")]
     #[inline(always)]
-    pub fn free_phys(&mut self, phys: usize, order: u8) {
+    pub fn free_phys(&self, phys: usize, order: u8) {
         // SAFETY: for right frees the contract holds. The suite's wrong frees break it on purpose; the allocator touches
         // nothing but its own bitmap, in which even the first frame past the end has a bit (of the next order).
         unsafe { self.allocator.deallocate_physical(BASE, Self::frames(order), phys) };
