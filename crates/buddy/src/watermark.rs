@@ -202,6 +202,12 @@ impl Zone<'_> {
         self.watermark_ok_with(self.free_frames(), (order, mark), limit, flags)
     }
 
+    /// Free frames of CMA pageblocks, as they were a moment ago.
+    #[must_use]
+    pub fn free_cma(&self) -> u64 {
+        self.free_cma.load(Ordering::Relaxed)
+    }
+
     /// Free frames that a request with these flags may not use: the high-order atomic reserve, and CMA.
     fn unusable_free(&self, flags: AllocFlags) -> u64 {
         let mut unusable = 0;

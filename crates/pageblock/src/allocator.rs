@@ -197,7 +197,8 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// [`AllocError::Place`] says why not; nothing has changed.
     pub fn alloc_at(&self, pfn: Pfn, order: Order) -> Result<Frames<'_, P>, AllocError> {
-        let zone = self.inner()?.zone_of(pfn).ok_or(pageblock_buddy::AllocAtError::OutOfRange)?;
+        let inner = self.inner()?;
+        let zone = inner.zone_of(pfn).ok_or(pageblock_buddy::AllocAtError::OutOfRange)?;
         match zone.alloc_at::<P>(pfn, order) {
             Err(pageblock_buddy::AllocAtError::Busy) => {
                 // Perhaps some of it waits on a list.
@@ -206,6 +207,7 @@ impl<P: Platform> PageAllocator<P> {
             }
             other => other?,
         }
+        inner.count_past_lists(zone, order.frames());
         Ok(Frames::new(self, pfn, order))
     }
 

@@ -59,6 +59,7 @@ fn fill<P: Platform>(
     let got = request.bulk_zone(out.len()).map_or(0, |zone| {
         let got = take::<P>(zone, request.migrate_type, out);
         request.charge_fair(zone, got as u64);
+        inner.count_past_lists(zone, got as u64);
         got
     });
     if got == 0 {

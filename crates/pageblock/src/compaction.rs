@@ -88,6 +88,7 @@ impl<P: Platform> PageAllocator<P> {
             lists.end_isolation();
         }
         result?;
+        inner.count_past_lists(zone, range.len());
         Ok(FrameRun::new(self, range))
     }
 }

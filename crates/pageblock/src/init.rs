@@ -12,6 +12,7 @@ use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 
 use crate::config::Config;
+use crate::counters::Counters;
 use crate::error::{ConfigError, InitError};
 use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
 use crate::stall::StallCounters;
@@ -108,6 +109,7 @@ impl Plan {
             fair: self.config.fair,
             stall_order: self.config.stall_order,
             stalls: StallCounters::new(),
+            counters: Counters::new(),
             reserves: self.config.reserves,
             metadata_bytes,
             report: *self.map.report(),

@@ -9,6 +9,7 @@ use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 
 use crate::config::{SlowPath, ZoneSpreading};
+use crate::counters::Counters;
 use crate::error::AddError;
 use crate::stall::StallCounters;
 
@@ -43,6 +44,7 @@ pub(crate) struct Inner<P: Platform> {
     /// Requests stall before they mix below this order; 0: none does.
     pub(crate) stall_order: u8,
     pub(crate) stalls: StallCounters,
+    pub(crate) counters: Counters,
     pub(crate) reserves: Reserves,
     pub(crate) metadata_bytes: usize,
     pub(crate) report: RegionReport,
@@ -195,7 +197,11 @@ impl<P: Platform> Inner<P> {
     ) -> Option<Pfn> {
         match self.lists_of(zone) {
             Some(lists) => lists.alloc_slow(zone, order, migrate_type, flags),
-            None => zone.alloc::<P>(order, migrate_type, flags),
+            None => {
+                let pfn = zone.alloc::<P>(order, migrate_type, flags)?;
+                self.count_past_lists(zone, order.frames());
+                Some(pfn)
+            }
         }
     }
 

@@ -38,6 +38,7 @@ mod allocator;
 mod bulk;
 mod compaction;
 mod config;
+mod counters;
 mod error;
 mod fair;
 mod fast;
@@ -54,6 +55,7 @@ mod stall;
 mod stats;
 mod threads;
 mod view;
+mod vmstat;
 
 pub use allocator::PageAllocator;
 pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
@@ -62,6 +64,7 @@ pub use frames::{FrameRun, Frames, Parts};
 pub use report::Report;
 pub use stall::{STALL_BUCKETS, STALL_LIMIT, Stalls};
 pub use stats::Stats;
+pub use vmstat::VmStat;
 
 pub use pageblock_buddy::{
     BoostArithmetic, BoostRule, FairPolicy, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents,

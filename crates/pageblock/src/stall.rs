@@ -76,7 +76,7 @@ impl StallCounters {
         }
     }
 
-    fn read(&self) -> Stalls {
+    pub(crate) fn read(&self) -> Stalls {
         let durations = core::array::from_fn(|i| self.durations.get(i).map_or(0, |n| n.load(Ordering::Relaxed)));
         Stalls {
             count: durations.iter().sum(),

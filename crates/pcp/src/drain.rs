@@ -102,7 +102,7 @@ impl<P: Platform> PcpLists<'_, P> {
         (0..self.stacks.cpus() as u32).map(CpuId::new)
     }
 
-    fn own_cpu() -> CpuId {
+    pub(crate) fn own_cpu() -> CpuId {
         let cpu = P::pin();
         P::unpin();
         cpu

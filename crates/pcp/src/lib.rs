@@ -34,6 +34,7 @@ extern crate std;
 mod account;
 mod check;
 mod config;
+mod counters;
 mod drain;
 mod list;
 mod lists;

@@ -9,6 +9,7 @@ use pageblock_frame::sync::{
 use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte, TypeBits};
 
 use crate::config::{PcpConfig, Tuning};
+use crate::counters::Past;
 use crate::drain::{SIGNAL_ACCOUNT, SIGNAL_RESIZE};
 #[cfg(loom)]
 use crate::list::List;
@@ -23,6 +24,7 @@ use crate::tune::Tune;
 /// | `batch`, `high`, `high_max` | [`Sizes`] | whoever recomputes watermarks; read without lock, perhaps mixed |
 /// | `reclaiming` | – | reclaim of the zone |
 /// | `isolations` | number of isolations under way | [`PcpLists::begin_isolation`] and its end |
+/// | `past` | counts | whoever goes past the lists |
 ///
 /// ```
 /// # use core::{mem::MaybeUninit, ptr::NonNull};
@@ -63,6 +65,7 @@ pub struct PcpLists<'m, P: Platform> {
     high_max: AtomicU32,
     pub(crate) reclaiming: AtomicBool,
     pub(crate) isolations: Lock<u32>,
+    pub(crate) past: Past,
 }
 
 impl<P: Platform> fmt::Debug for PcpLists<'_, P> {
@@ -123,6 +126,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
             high_max: AtomicU32::new(sizes.high_max),
             reclaiming: AtomicBool::new(false),
             isolations: Lock::new(0),
+            past: Past::new(),
             stacks,
         };
         // Where all lists are counted together no operation may pass unseen.
@@ -206,6 +210,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
 #[inline(always)]
 fn pop<P: Platform>(inside: &Inside<'_, Tune, P>, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
     let (index, state) = inside.pop(StackId::of(order, TypeBits::of(migrate_type)))?;
+    inside.count_given(order.frames());
     state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
     Some(Pfn::new(inside.origin().wrapping_add(u64::from(index))))
 }

@@ -41,14 +41,21 @@ impl<P: Platform> PcpLists<'_, P> {
         let list = List::of(self.config.set, order, migrate_type);
         if let Some(list) = list
             && !flags.contains(AllocFlags::HIGHATOMIC)
-            && let Some(mut inside) = self.stacks.enter()
-            && self.attend(zone, &mut inside) != Use::Not
-            && let Some(index) = self.take(zone, &mut inside, (list, migrate_type))
         {
-            zone.states().set(index, StateByte::allocated(order, migrate_type));
-            return Some(self.pfn_of(index));
+            if let Some(mut inside) = self.stacks.enter() {
+                if self.attend(zone, &mut inside) != Use::Not
+                    && let Some(index) = self.take(zone, &mut inside, (list, migrate_type))
+                {
+                    zone.states().set(index, StateByte::allocated(order, migrate_type));
+                    return Some(self.pfn_of(index));
+                }
+            } else {
+                self.note_busy();
+            }
         }
-        zone.alloc::<P>(order, migrate_type, flags)
+        let pfn = zone.alloc::<P>(order, migrate_type, flags)?;
+        self.past.count_given(order);
+        Some(pfn)
     }
 
     /// Takes a block from a list, refilled if it is empty.
@@ -75,6 +82,7 @@ impl<P: Platform> PcpLists<'_, P> {
         }
         let (index, _) = view.pop_always(list.stack())?;
         let frames = list.order().frames() as u32;
+        view.count_given(u64::from(frames));
         let tune = view.value();
         tune.count = tune.count.saturating_sub(frames);
         Some(index)
@@ -155,8 +163,11 @@ impl<P: Platform> PcpLists<'_, P> {
     #[cold]
     pub fn free_slow(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let index = self.index_of(pfn);
-        let inside = if crate::list::has_lists(order) { self.stacks.enter() } else { None };
-        let Some(mut inside) = inside else {
+        if !crate::list::has_lists(order) {
+            return zone.free::<P>(pfn, order);
+        }
+        let Some(mut inside) = self.stacks.enter() else {
+            self.note_busy();
             return zone.free::<P>(pfn, order);
         };
         let using = self.attend(zone, &mut inside);

@@ -241,6 +241,12 @@ impl<'a> Faulty<'a> {
         Self { inner, script: Mutex::new(script), reenter: Box::new(reenter) }
     }
 
+    /// What is left of the script.
+    #[must_use]
+    pub fn into_script(self) -> Vec<Fault> {
+        self.script.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn next(&self) -> Fault {
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or(Fault::None);
         if fault == Fault::Reenter {

@@ -4,6 +4,7 @@ use pageblock_buddy::Unreserve;
 use pageblock_frame::{AllocFlags, Gfp, Platform};
 
 use super::{Climb, ReclaimScope, Step, give_up, got};
+use crate::counters::count;
 use crate::error::AllocError;
 
 /// The same as [`at_min`]; a request that may stall rather than mix does so now, once.
@@ -44,6 +45,7 @@ pub(super) fn cannot_reclaim<P: Platform>(climb: &Climb<P>) -> Step {
     if !climb.has(Gfp::NOMEMALLOC) {
         take_any(climb)?;
     }
+    count(&climb.request.inner.counters.recursions);
     give_up(AllocError::Recursion)
 }
 

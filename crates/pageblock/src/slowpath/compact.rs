@@ -29,6 +29,9 @@ pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> 
     let outcome = compact_zones::<P, _>(zones().filter_map(compact_zone), &direct, &owner);
     drop(scope);
     climb.compacted = outcome.result;
+    if let Some(zone) = outcome.captured.and_then(|pfn| request.inner.zone_of(pfn)) {
+        request.inner.count_past_lists(zone, request.order.frames());
+    }
     let pfn = outcome.captured.or_else(|| request.walk(climb.flags()));
     let at = pfn.and_then(|pfn| request.inner.zone_of(pfn)).or_else(|| zones().next());
     if let Some(at) = at.and_then(compact_zone) {

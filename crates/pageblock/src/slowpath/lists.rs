@@ -5,6 +5,7 @@ use pageblock_frame::Platform;
 
 use super::attempts::at_min;
 use super::{Climb, Step};
+use crate::counters::count;
 use crate::inner::Inner;
 
 /// Rounds that a request waits for other CPUs to empty their lists.
@@ -41,6 +42,9 @@ pub(crate) fn drain_zones<P: Platform>(
     let mut held = false;
     for zone in zones {
         if let Some(lists) = inner.lists_of(zone).filter(|lists| lists.frames() > 0) {
+            if !held {
+                count(&inner.counters.drains);
+            }
             held = true;
             if lists.drain_all(zone) > 0 {
                 let _ = lists.wait(spins);

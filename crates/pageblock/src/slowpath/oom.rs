@@ -5,6 +5,7 @@ use pageblock_reclaim::Retries;
 
 use super::attempts::take_any;
 use super::{Climb, Step, give_up, got};
+use crate::counters::count;
 use crate::error::AllocError;
 
 /// Times that a request asks for the last resort, or hopes for what others free.
@@ -54,6 +55,7 @@ pub(super) fn out_of_memory<P: Platform>(climb: &mut Climb<P>) -> Step {
     if !owner.out_of_memory(request.order, request.limit, request.gfp) {
         return give_up(AllocError::OutOfMemory);
     }
+    count(&request.inner.counters.oom_kill);
     if climb.has(Gfp::NOFAIL) {
         take_any(climb)?;
     }

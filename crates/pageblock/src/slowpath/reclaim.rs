@@ -8,6 +8,7 @@ use pageblock_reclaim::{Direct, Progress, Retries};
 use super::attempts::at_min;
 use super::lists::drain_all_lists;
 use super::{Climb, Depth, Step};
+use crate::counters::count_for;
 use crate::view::Zones;
 
 /// What direct reclaim made of a request so far.
@@ -36,6 +37,7 @@ pub(super) fn reclaim<P: Platform>(climb: &mut Climb<P>) -> Step {
     let Some((owner, first)) = P::reclaimer().zip(inner.kswapds.first()) else { return Step::Continue(()) };
     let Some(depth) = Depth::enter(inner) else { return Step::Continue(()) };
     let (order, limit, gfp) = (climb.request.order, climb.request.limit, climb.request.gfp);
+    count_for(&inner.counters.allocstall, limit);
     let zones = climb.views();
     if let Some(node) = zones.first().map(|view| view.zone.node())
         && let Some(kswapd) = inner.kswapds.get(node.index())

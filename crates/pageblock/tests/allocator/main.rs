@@ -14,4 +14,5 @@ mod report;
 mod series;
 mod slowpath;
 mod stalls;
+mod vmstat;
 mod zones;

@@ -24,9 +24,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-use super::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, spin_hint};
+use super::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence, spin_hint};
 use crate::{CpuId, Order, Pfn, Platform, TypeBits};
 
+mod given;
 #[cfg(loom)]
 mod model;
 #[cfg(not(loom))]
@@ -37,7 +38,7 @@ use model::{Body, Store, Table, TableRef};
 #[cfg(not(loom))]
 use real::{Body, Store, Table, TableRef};
 
-/// Stacks that each CPU has: one for every migrate type and order that a state byte can name. Most have no room.
+/// Stacks that each CPU has: one for each migrate type and order. Most have no room.
 pub const STACKS: usize = 64;
 /// The signal that the owner has left for good.
 pub const SIGNAL_OFFLINE: u32 = 1 << 31;
@@ -92,8 +93,8 @@ struct Area<T> {
     open: AtomicU32,
     signals: AtomicU32,
     frames: u32,
-    /// Number of the frame with index 0.
-    origin: u64,
+    origin: u64,      // number of the frame with index 0
+    given: AtomicU64, // frames handed out; see given.rs
     body: Body<T>,
 }
 
@@ -289,8 +290,7 @@ fn enter<'a, T, P: Platform>(table: Table<'a, T>) -> Option<Inside<'a, T, P>> {
 /// #     const MAX_CPUS: usize = 1;
 /// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
 /// # }
-/// static WAY: CpuStacksRef<(), Host> = CpuStacksRef::new();
-/// assert!(WAY.enter().is_none()); // not set yet
+/// assert!(CpuStacksRef::<(), Host>::new().enter().is_none()); // not set yet
 /// ```
 pub struct CpuStacksRef<T: 'static, P> {
     table: TableRef<T>,

@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 
 use super::{Area, STACKS, StackId, View};
 use crate::StateTable;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 struct Stack {
     frames: Vec<u32>,
@@ -101,6 +101,7 @@ impl<'m, T: Copy> Store<'m, T> {
                 signals: AtomicU32::new(0),
                 frames,
                 origin,
+                given: AtomicU64::new(0),
                 body: Body { states: states.start(), inner: UnsafeCell::new(Inner { stacks, value }) },
             })
         };

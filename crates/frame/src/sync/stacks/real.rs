@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use super::{Area, STACKS, StackId, View};
 use core::sync::atomic;
 
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::{Carver, StateTable};
 
 /// What no frame number is: lies below each stack's first slot, so that popping an empty stack fails the frame check.
@@ -198,6 +198,7 @@ impl<'m, T: Copy> Store<'m, T> {
                     signals: AtomicU32::new(0),
                     frames,
                     origin,
+                    given: AtomicU64::new(0),
                     body: Body { states: states.start(), heads, value: UnsafeCell::new(value) },
                 });
             }
