@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
-use pageblock::{NodeId, Platform};
+use pageblock::{NodeId, Platform, ZoneKind};
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 
 thread_local! {
@@ -12,6 +12,8 @@ thread_local! {
     static CLOCK: Cell<u64> = const { Cell::new(1_000_000_000) };
     /// What happens while a request waits; returns how long it took, in nanoseconds.
     static MEANWHILE: RefCell<Option<Box<dyn FnMut() -> u64>>> = const { RefCell::new(None) };
+    /// Who gives memory up.
+    static OWNER: RefCell<Option<Owner>> = const { RefCell::new(None) };
     static RECLAIMING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -44,7 +46,7 @@ unsafe impl Platform for Pressed {
     }
 
     fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
-        Some(&Nothing)
+        Some(&Scripted)
     }
 
     fn enter_reclaim() -> bool {
@@ -77,13 +79,27 @@ unsafe impl Platform for OwnThread {
     }
 }
 
-/// Gives nothing up.
-struct Nothing;
+/// What the test says is given up: nothing, if it says nothing.
+struct Scripted;
 
-impl Reclaim for Nothing {
-    fn shrink(&self, _: &Shrink) -> Shrunk {
-        Shrunk::default()
+type Owner = Box<dyn FnMut(&Shrink) -> Shrunk>;
+
+impl Reclaim for Scripted {
+    fn shrink(&self, round: &Shrink) -> Shrunk {
+        let mut owner = OWNER.take();
+        let shrunk = owner.as_mut().map_or(Shrunk::default(), |owner| owner(round));
+        OWNER.set(owner);
+        shrunk
     }
+
+    fn reclaimable(&self, _: NodeId, _: ZoneKind) -> u64 {
+        OWNER.with_borrow(|owner| if owner.is_some() { u64::from(u32::MAX) } else { 0 })
+    }
+}
+
+/// From now on this is what memory is given up by.
+pub(crate) fn owner(owner: impl FnMut(&Shrink) -> Shrunk + 'static) {
+    OWNER.set(Some(Box::new(owner)));
 }
 
 /// kswapd's wakes since the last call.
@@ -96,9 +112,9 @@ pub(crate) fn waits() -> Vec<(NodeId, u64)> {
     WAITS.take()
 }
 
-/// From now on nothing happens during a wait.
+/// From now on nothing happens during a wait, and nothing is given up.
 pub(crate) fn nothing_meanwhile() {
-    drop(MEANWHILE.take());
+    drop((MEANWHILE.take(), OWNER.take()));
 }
 
 /// From now on this happens during a wait; the closure says how long it took. Without it, waits last until their deadline.

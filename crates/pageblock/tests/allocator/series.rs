@@ -5,7 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use pageblock::{Config, Frames, Gfp, Region, Zone};
+use pageblock::{Config, Frames, Gfp, Next, NodeId, Region};
+use pageblock_frame::reclaim::Shrunk;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -19,26 +20,14 @@ struct Load {
     frames: &'static Booted<Pressed>,
     cache: Rc<RefCell<VecDeque<Held>>>,
     objects: Vec<Held>,
-    /// Frames that kswapd has freed.
+    /// Frames that were reclaimed.
     freed: Rc<Cell<u64>>,
     random: Xoshiro256PlusPlus,
 }
 
-/// What kswapd does when it runs: it frees the oldest cache until each zone is above its high watermark and boost, and takes off
-/// the boosts that it saw. Returns how many frames that were.
-fn kswapd(frames: &Booted<Pressed>, cache: &RefCell<VecDeque<Held>>) -> u64 {
-    let seen: Vec<u64> = frames.zones().iter().map(Zone::boost).collect();
-    let target = |zone: &Zone<'_>, boost: &u64| zone.watermarks().high + boost;
-    let mut freed = 0;
-    while frames.zones().iter().zip(&seen).any(|(zone, boost)| zone.free_frames() < target(zone, boost)) {
-        let Some(page) = cache.borrow_mut().pop_front() else { break };
-        drop(page);
-        freed += 1;
-    }
-    for (zone, boost) in frames.zones().iter().zip(seen) {
-        zone.lower_boost(boost);
-    }
-    freed
+/// kswapd runs until it sleeps.
+fn kswapd(frames: &Booted<Pressed>) {
+    while frames.kswapd_step(NodeId::new(0)) == Next::Again {}
 }
 
 impl Load {
@@ -48,17 +37,29 @@ impl Load {
         let cache = Rc::new(RefCell::new(VecDeque::new()));
         let freed = Rc::new(Cell::new(0));
         let (pages, sum) = (Rc::clone(&cache), Rc::clone(&freed));
-        pressed::meanwhile(move || {
-            let freed = kswapd(frames, &pages);
+        // The oldest pages of the cache go first, whatever their zone.
+        pressed::owner(move |round| {
+            let mut freed = 0;
+            while freed < round.frames
+                && let Some(page) = {
+                    let page = pages.borrow_mut().pop_front();
+                    page
+                }
+            {
+                drop(page);
+                freed += 1;
+            }
             sum.set(sum.get() + freed);
-            freed * 1_000 // a microsecond each
+            Shrunk { scanned: freed, freed }
+        });
+        let sum = Rc::clone(&freed);
+        pressed::meanwhile(move || {
+            let before = sum.get();
+            kswapd(frames);
+            (sum.get() - before) * 1_000 // a microsecond each
         });
         pressed::wakes();
         Self { frames, cache, objects: Vec::new(), freed, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
-    }
-
-    fn kswapd(&self) {
-        self.freed.set(self.freed.get() + kswapd(self.frames, &self.cache));
     }
 
     /// Mostly cache; objects come in bursts of one kind.
@@ -77,17 +78,17 @@ impl Load {
         if let Ok(page) = self.frames.alloc(Gfp::HIGHUSER_MOVABLE) {
             self.cache.borrow_mut().push_back(page);
         } else {
-            self.kswapd();
+            kswapd(self.frames);
         }
     }
 
-    /// Mixings, and frames that kswapd freed.
+    /// Mixings, and frames that were reclaimed.
     fn run(mut self, steps: u32) -> (u64, u64) {
         for step in 0..steps {
             self.step();
             // A woken thread runs a little later.
             if step % 32 == 0 && pressed::wakes() > 0 {
-                self.kswapd();
+                kswapd(self.frames);
             }
         }
         pressed::nothing_meanwhile();
