@@ -28,10 +28,12 @@ impl ZoneCore<'_> {
     /// of [`take`](Self::take), for the three ordinary types.
     #[inline(always)]
     fn take_exact(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
-        let set = Set::new(migrate_type, order);
-        let entry = self.candidates.lowest_row(set)?;
-        let block = entry.row * 64 + NonZeroU64::new(entry.words[set.index()])?.trailing_zeros();
+        let mut entry = self.candidates.serving_row(migrate_type, order)?;
+        let block = entry.row * 64 + NonZeroU64::new(entry.serving(migrate_type, order))?.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
+        if b.stale {
+            return None;
+        }
         let presence = b.presence;
         let words = NonZeroU8::new((presence >> (order * BLOCK_WORDS as u32)) as u8)?;
         let word = words.trailing_zeros();
@@ -54,13 +56,14 @@ impl ZoneCore<'_> {
         if rest == 0 {
             b.presence = presence & !bits::present(order, word as usize);
             if b.presence >> (order * BLOCK_WORDS as u32) == 0 {
-                // That was the last of its order, and the largest. `NO_TOP` is one below order 0.
-                let sets = if order == 0 { 0 } else { bits::small_top(b.presence).map_or(0, |top| top + 1) };
-                b.top = (sets as u8).wrapping_sub(1);
-                if sets == order {
-                    entry.remove_lowest(set);
+                // That was the last of its order, and the largest. `NO_TOP` is one below order 0, also as a signed number.
+                let top = if order == 0 { None } else { bits::small_top(b.presence) };
+                let top = top.map_or(-1, |top| top as i32);
+                b.top = top as u8;
+                if top == order as i32 - 1 && order < 4 {
+                    entry.lower_lowest(Set::new(migrate_type, order));
                 } else {
-                    entry.remove(migrate_type, block, (sets, order + 1));
+                    entry.lower(migrate_type, block, (order as i32, top));
                 }
             }
         }
@@ -81,7 +84,10 @@ impl ZoneCore<'_> {
     #[inline(never)]
     fn take_split<const ORDER: u32>(&mut self, migrate_type: MigrateType) -> Option<u32> {
         match self.partial(migrate_type, ORDER) {
-            Some(block) => self.take_larger(block, ORDER),
+            Some(block) => {
+                self.freshen(block);
+                self.take_larger(block, ORDER)
+            }
             None => self.take_opened(migrate_type, ORDER),
         }
     }
@@ -89,6 +95,7 @@ impl ZoneCore<'_> {
     /// Takes a block of `order < 9` from a pageblock that can serve it and is not in the set of wholly free ones.
     #[inline]
     pub(crate) fn take_from(&mut self, block: u32, order: u32) -> Option<u32> {
+        self.freshen(block);
         if order >= WORD_ORDER { self.take_words(block, order) } else { self.take_larger(block, order) }
     }
 
@@ -149,12 +156,11 @@ impl ZoneCore<'_> {
     #[inline(never)]
     fn lower(&mut self, block: u32, from: u32, index: u32) -> Option<u32> {
         let b = self.blocks.get_mut(block as usize)?;
-        let top = bits::top_order(b.presence);
-        // `NO_TOP` is one below order 0.
-        let sets = top.map_or(0, |top| top + 1);
-        b.top = (sets as u8).wrapping_sub(1);
+        // `NO_TOP` is one below order 0, also as a signed number.
+        let top = bits::top_order(b.presence).map_or(-1, |top| top as i32);
+        b.top = top as u8;
         let migrate_type = b.migrate_type;
-        self.candidates.remove(migrate_type, block, (sets, from + 1));
+        self.candidates.row_of(block)?.lower(migrate_type, block, (from as i32, top));
         Some(index)
     }
 

@@ -6,6 +6,14 @@ use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, StateByte};
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::dense::word_of;
+use crate::scattered::LEVEL;
+
+/// True if the first or the last two blocks lie in one word, as after refills that are freed in order.
+#[inline(always)]
+fn are_neighbours(blocks: &[u32]) -> bool {
+    let same = |a: u32, b: u32| a >> WORD_ORDER == b >> WORD_ORDER;
+    matches!(*blocks, [a, b, ..] if same(a, b)) || matches!(*blocks, [.., a, b] if same(a, b))
+}
 
 /// A word with no more blocks than this to give is merged block by block; with more it is recounted as a whole.
 const RECOUNT_FROM: u32 = 4;
@@ -31,6 +39,7 @@ impl ZoneCore<'_> {
                 continue;
             }
             let Some(block) = self.partial(migrate_type, o).or_else(|| self.open_whole(migrate_type)) else { break };
+            self.freshen(block);
             let Some(rest) = out.get_mut(got..) else { break };
             let taken = if o == 0 && rest.len() >= WORD_FRAMES as usize {
                 self.take_words_of::<true>(block, (o, mark), rest)
@@ -118,6 +127,10 @@ impl ZoneCore<'_> {
     /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`). Neighbours that follow one another are
     /// given back together. Returns how many heads were not so marked; those are left as they are.
     pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32]) -> usize {
+        let o = u32::from(order.as_u8());
+        if o <= LEVEL && self.isolated_blocks == 0 && !self.has_unusable && !are_neighbours(blocks) {
+            return self.give_scattered(order, blocks);
+        }
         // Two copies of one loop: without the look for whole words, single frames take fewer instructions.
         if order == Order::ZERO && blocks.len() >= WORD_FRAMES as usize {
             self.give_listed::<true>(order, blocks)

@@ -1,15 +1,18 @@
-//! Which pageblocks can serve a request: bitmaps over the pageblocks, one for each migrate type and order.
+//! Which pageblocks can serve a request: bitmaps over the pageblocks, some for each migrate type.
 //!
-//! Bit `b` of the set of type `t` and order `o < 9` is set if and only if pageblock `b` is of type `t`, not wholly free, and
-//! its largest free block is at least of order `o`. The sets of order 9 hold the wholly free pageblocks; runs of them are
-//! found in the words of the set by the same arithmetic as blocks in a free map.
+//! A pageblock of type `t` that is not wholly free is, by the order of its largest free block,
+//! * in the set of each order 0 to 3 that it can serve: these are asked for most, and one word answers;
+//! * from order 4 on in the set of exactly that order: so it enters and leaves few sets, and who can serve an order is the union of
+//!   those from there on, at most five words.
+//!
+//! The sets of order 9 hold the wholly free pageblocks; runs of them are found in the words of the set by the same arithmetic as
+//! blocks in a free map.
 //!
 //! An allocation takes the **lowest** pageblock that can serve it. Measured against lists ordered by use, filling from
 //! one end leaves the other end to drain, and more pageblocks come out whole.
 //!
 //! Each set is a tree of words, 64 to one, at least two levels: a word's bit is set if the word below it is not 0. The words of all sets for the
-//! same 64 pageblocks lie side by side, those of one type's orders in ascending order, because a pageblock enters and leaves
-//! neighbouring orders together.
+//! same 64 pageblocks lie side by side, those of one type's orders in ascending order, because they are looked at together.
 
 use core::num::NonZeroU64;
 
@@ -21,6 +24,8 @@ pub(crate) const SETS: usize = 10;
 const WHOLE: usize = SETS - 1;
 /// Words for the same 64 entries, one a set and a few unused: a power of two.
 pub(crate) const ROW: usize = 64;
+/// The orders below this one have sets of all pageblocks that can serve them; each is part of the one before.
+const NESTED: i32 = 4;
 /// Levels of the tree that suffice for `2^32` frames.
 const MOST_LEVELS: usize = 4;
 
@@ -56,23 +61,40 @@ pub(crate) struct Entry<'a, 'm> {
 }
 
 impl Entry<'_, '_> {
-    /// Takes the lowest pageblock of the row out of a set.
+    /// Those of the row's pageblocks that can serve an order below 9 and are not wholly free.
     #[inline(always)]
-    pub(crate) fn remove_lowest(self, set: Set) {
-        let word = &mut self.words[set.index()];
-        *word &= word.wrapping_sub(1);
-        if *word == 0 {
-            self.above.vanished(set, self.row);
+    pub(crate) fn serving(&self, migrate_type: MigrateType, order: u32) -> u64 {
+        serving(self.words, migrate_type, order)
+    }
+
+    /// A pageblock's largest order rises; `from` is -1 if it had nothing free.
+    #[inline(always)]
+    pub(crate) fn raise(&mut self, migrate_type: MigrateType, block: u32, (from, to): (i32, i32)) {
+        let mut order = from + 1;
+        while order <= to && order < NESTED {
+            let set = Set::new(migrate_type, order as u32);
+            let old = self.words[set.index()];
+            self.words[set.index()] = old | 1u64.wrapping_shl(block);
+            if old == 0 {
+                self.above.appeared(set, self.row);
+            }
+            order += 1;
+        }
+        if to >= NESTED {
+            self.change_top(migrate_type, block, (from, to));
         }
     }
 
-    /// Takes a pageblock of the row out of the sets of a type from order `from` up to but without `to`, at most 9.
+    /// A pageblock's largest order falls; `to` is -1 if nothing is left.
     #[inline(always)]
-    pub(crate) fn remove(self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
-        let mut order = from;
-        while order < to {
-            let set = Set::new(migrate_type, order);
-            let left = self.words[set.index()] & !(1 << (block % 64));
+    pub(crate) fn lower(&mut self, migrate_type: MigrateType, block: u32, (from, to): (i32, i32)) {
+        if from >= NESTED {
+            self.change_top(migrate_type, block, (from, to));
+        }
+        let mut order = to + 1;
+        while order <= from && order < NESTED {
+            let set = Set::new(migrate_type, order as u32);
+            let left = self.words[set.index()] & !1u64.wrapping_shl(block);
             self.words[set.index()] = left;
             if left == 0 {
                 self.above.vanished(set, self.row);
@@ -80,6 +102,46 @@ impl Entry<'_, '_> {
             order += 1;
         }
     }
+
+    /// The lowest pageblock of the row that can serve a nested order falls to the order below, or to nothing from order 0.
+    #[inline(always)]
+    pub(crate) fn lower_lowest(&mut self, set: Set) {
+        let word = &mut self.words[set.index()];
+        *word &= word.wrapping_sub(1);
+        if *word == 0 {
+            self.above.vanished(set, self.row);
+        }
+    }
+
+    /// Moves a pageblock between the sets of exactly one order.
+    #[inline(never)]
+    fn change_top(&mut self, migrate_type: MigrateType, block: u32, (from, to): (i32, i32)) {
+        if to >= NESTED {
+            let set = Set::new(migrate_type, to as u32);
+            let word = &mut self.words[set.index()];
+            let old = core::mem::replace(word, *word | 1u64.wrapping_shl(block));
+            if old == 0 {
+                self.above.appeared(set, self.row);
+            }
+        }
+        if from >= NESTED {
+            let set = Set::new(migrate_type, from as u32);
+            let word = &mut self.words[set.index()];
+            *word &= !1u64.wrapping_shl(block);
+            if *word == 0 {
+                self.above.vanished(set, self.row);
+            }
+        }
+    }
+}
+
+/// Those of a row's pageblocks that can serve an order below 9 and are not wholly free.
+#[inline(always)]
+fn serving(words: &Row, migrate_type: MigrateType, order: u32) -> u64 {
+    if (order as i32) < NESTED {
+        return words[Set::new(migrate_type, order).index()];
+    }
+    (order..WHOLE as u32).fold(0, |found, order| found | words[Set::new(migrate_type, order).index()])
 }
 
 /// One set: a migrate type and an order.
@@ -87,7 +149,8 @@ impl Entry<'_, '_> {
 pub(crate) struct Set(u32);
 
 impl Set {
-    /// The set of a type and an order below 9.
+    /// The set of a type and an order below 9: the pageblocks that can serve it, or from order 4 on those with this largest order.
+    /// None of them is wholly free.
     #[inline(always)]
     pub(crate) const fn new(migrate_type: MigrateType, order: u32) -> Self {
         Self(migrate_type as u32 * WHOLE as u32 + order)
@@ -149,6 +212,28 @@ impl<'m> Candidates<'m> {
         Some(row * 64 + word.trailing_zeros())
     }
 
+    /// The lowest pageblock of a type that can serve an order below 9 and is not wholly free.
+    #[inline(always)]
+    pub(crate) fn lowest_serving(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
+        let row = self.above.first_serving(migrate_type, order);
+        let word = NonZeroU64::new(serving(self.rows.get(row as usize)?, migrate_type, order))?;
+        Some(row * 64 + word.trailing_zeros())
+    }
+
+    /// The lowest pageblock of a type with exactly this largest order below 9.
+    pub(crate) fn lowest_with_top(&self, migrate_type: MigrateType, top: u32) -> Option<u32> {
+        let set = Set::new(migrate_type, top);
+        let mut from = self.lowest(set)?;
+        loop {
+            let row = self.rows.get((from / 64) as usize)?;
+            let larger = if (top as i32) < NESTED { serving(row, migrate_type, top + 1) } else { 0 };
+            if let Some(only) = NonZeroU64::new(row[set.index()] & !larger) {
+                return Some(from / 64 * 64 + only.trailing_zeros());
+            }
+            from = self.first_from(set, (from / 64 + 1) * 64)?;
+        }
+    }
+
     /// True if the pageblock is in the set.
     pub(crate) fn contains(&self, set: Set, block: u32) -> bool {
         self.word(set, block / 64) >> (block % 64) & 1 == 1
@@ -190,28 +275,20 @@ impl<'m> Candidates<'m> {
         }
     }
 
-    /// Adds a pageblock to the sets of a type from order `from` up to but without `to`, at most 9.
+    /// The row of a pageblock.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
-        let Some(row) = self.rows.get_mut((block / 64) as usize) else { return };
-        let mut order = from;
-        while order < to {
-            let set = Set::new(migrate_type, order);
-            let old = row[set.index()];
-            row[set.index()] = old | 1 << (block % 64);
-            if old == 0 {
-                self.above.appeared(set, block / 64);
-            }
-            order += 1;
-        }
+    pub(crate) fn row_of(&mut self, block: u32) -> Option<Entry<'_, 'm>> {
+        let row = block / 64;
+        let words = self.rows.get_mut(row as usize)?;
+        Some(Entry { row, words, above: &mut self.above })
     }
 
-    /// Takes a pageblock out of the sets of a type from order `from` up to but without `to`, at most 9.
+    /// The row with the lowest pageblock of a type that can serve an order below 9 and is not wholly free.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, migrate_type: MigrateType, block: u32, (from, to): (u32, u32)) {
-        let row = block / 64;
-        let Some(words) = self.rows.get_mut(row as usize) else { return };
-        Entry { row, words, above: &mut self.above }.remove(migrate_type, block, (from, to));
+    pub(crate) fn serving_row(&mut self, migrate_type: MigrateType, order: u32) -> Option<Entry<'_, 'm>> {
+        let row = self.above.first_serving(migrate_type, order);
+        let words = self.rows.get_mut(row as usize)?;
+        Some(Entry { row, words, above: &mut self.above })
     }
 
     /// The row with the lowest pageblock of a set.
@@ -263,19 +340,6 @@ impl<'m> Candidates<'m> {
         Some(at)
     }
 
-    /// The lowest member that is not in another set.
-    pub(crate) fn first_outside(&self, set: Set, other: Option<Set>) -> Option<u32> {
-        let mut from = self.first_from(set, 0)?;
-        loop {
-            let word = from / 64;
-            let bits = self.word(set, word) & !other.map_or(0, |other| self.word(other, word));
-            if bits != 0 {
-                return Some(word * 64 + bits.trailing_zeros());
-            }
-            from = self.first_from(set, (word + 1) * 64)?;
-        }
-    }
-
     /// Recomputes a set's tree and its lowest row from its lowest level: how many members it has, or `None` if they disagree.
     pub(crate) fn recount(&self, set: Set) -> Option<u64> {
         let word = |level, at| self.word_at(level, at, set).unwrap_or(0);
@@ -308,6 +372,16 @@ impl<'m> Candidates<'m> {
 }
 
 impl Above<'_> {
+    /// The lowest row with a pageblock of the type that can serve an order below 9, or `u32::MAX`.
+    #[inline(always)]
+    fn first_serving(&self, migrate_type: MigrateType, order: u32) -> u32 {
+        let lowest = |order| self.lowest[Set::new(migrate_type, order).index()];
+        if (order as i32) < NESTED {
+            return lowest(order);
+        }
+        (order..WHOLE as u32).fold(u32::MAX, |found, order| found.min(lowest(order)))
+    }
+
     /// A word of the lowest level is no longer 0.
     #[cold]
     #[inline(never)]
@@ -391,29 +465,43 @@ impl Above<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::vec;
+
+    fn model_of(tops: &BTreeMap<u32, i32>, order: i32) -> BTreeSet<u32> {
+        tops.iter()
+            .filter(|&(_, &top)| top == order || (order < NESTED && top > order))
+            .map(|(&block, _)| block)
+            .collect()
+    }
 
     proptest! {
         #[test]
-        fn a_set_is_a_set(blocks in prop_oneof![1usize..70, 4000usize..4200, 262_000usize..262_300],
-                          ops in prop::collection::vec((any::<bool>(), any::<u32>()), 1..200)) {
+        fn sets_follow_the_largest_orders(blocks in prop_oneof![1usize..70, 4000usize..4200, 262_000usize..262_300],
+                          ops in prop::collection::vec((-1..9i32, any::<u32>()), 1..120)) {
             let mut rows = vec![[0; ROW]; rows_needed(blocks)];
             let mut sets = Candidates::new(&mut rows, blocks);
             let t = MigrateType::Reclaimable;
-            let set = Set::new(t, 3);
-            let other = Set::new(t, 4);
-            let mut model = BTreeSet::new();
-            for (add, at) in ops {
+            let mut tops = BTreeMap::new();
+            for (to, at) in ops {
                 let block = at % blocks as u32;
-                if add { sets.insert(t, block, (3, 4)); model.insert(block); } else { sets.remove(t, block, (3, 4)); model.remove(&block); }
-                prop_assert_eq!(sets.lowest(set), model.first().copied());
-                prop_assert_eq!(sets.lowest(other), None);
-                prop_assert_eq!(sets.recount(set), Some(model.len() as u64));
+                let from = tops.insert(block, to).unwrap_or(-1);
+                let mut row = sets.row_of(block).unwrap();
+                if to > from { row.raise(t, block, (from, to)) } else if to < from { row.lower(t, block, (from, to)) }
                 let probe = at.rotate_left(7) % blocks as u32;
-                prop_assert_eq!(sets.contains(set, probe), model.contains(&probe));
-                prop_assert_eq!(sets.first_from(set, probe), model.range(probe..).next().copied());
-                prop_assert_eq!(sets.last_below(set, probe), model.range(..probe).next_back().copied());
+                for order in 0..9u32 {
+                    let (set, model) = (Set::new(t, order), model_of(&tops, order as i32));
+                    prop_assert_eq!(sets.lowest(set), model.first().copied());
+                    prop_assert_eq!(sets.recount(set), Some(model.len() as u64));
+                    prop_assert_eq!(sets.contains(set, probe), model.contains(&probe));
+                    prop_assert_eq!(sets.first_from(set, probe), model.range(probe..).next().copied());
+                    prop_assert_eq!(sets.last_below(set, probe), model.range(..probe).next_back().copied());
+                    let serves = tops.iter().find(|&(_, &top)| top >= order as i32).map(|(&block, _)| block);
+                    prop_assert_eq!(sets.lowest_serving(t, order), serves);
+                    let exactly = tops.iter().find(|&(_, &top)| top == order as i32).map(|(&block, _)| block);
+                    prop_assert_eq!(sets.lowest_with_top(t, order), exactly);
+                }
+                prop_assert_eq!(sets.lowest(Set::new(MigrateType::Movable, 0)), None);
             }
         }
     }

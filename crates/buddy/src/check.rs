@@ -149,7 +149,8 @@ impl ZoneCore<'_> {
         if found != b.free {
             return Err(Violation::FreeCount { block, kept: b.free, found });
         }
-        let (kept, found) = (b.presence, bits::block_presence(&b.map));
+        let known = if b.stale { bits::ALL_FULL } else { u64::MAX };
+        let (kept, found) = (b.presence & known, bits::block_presence(&b.map) & known);
         if kept == found { Ok(()) } else { Err(Violation::Presence { block, kept, found }) }
     }
 
@@ -180,17 +181,18 @@ impl ZoneCore<'_> {
         let found = if b.is_wholly_free() {
             Pageblock::WHOLE
         } else {
-            bits::top_order(b.presence).map_or(Pageblock::NO_TOP, |order| order as u8)
+            bits::top_order(bits::block_presence(&b.map)).map_or(Pageblock::NO_TOP, |order| order as u8)
         };
         if b.top != found {
             return Err(Violation::Top { block, kept: b.top, found });
         }
-        let orders = match found {
-            Pageblock::NO_TOP => 0..0,
-            Pageblock::WHOLE => Pageblock::WHOLE..Pageblock::WHOLE + 1,
-            top => 0..top + 1,
+        // The sets of orders 0 to 3 have all that can serve them.
+        let nested = match found {
+            Pageblock::NO_TOP | Pageblock::WHOLE => 0..0,
+            top => 0..top.min(4),
         };
-        for order in orders {
+        let top = (found != Pageblock::NO_TOP).then_some(found);
+        for order in nested.chain(top) {
             if !self.candidates.contains(Set::of(b.migrate_type, u32::from(order)), block) {
                 return Err(Violation::NotInSet { block, order });
             }

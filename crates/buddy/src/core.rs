@@ -6,7 +6,7 @@ use bitvec::slice::BitSlice;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, StateTable};
 
 use crate::bits;
-use crate::candidates::{Candidates, Set};
+use crate::candidates::Candidates;
 use crate::events::ZoneEvents;
 use crate::policy::Policy;
 
@@ -74,7 +74,7 @@ impl ZoneCore<'_> {
     /// The lowest pageblock of the type, not wholly free, that can serve `order < 9`.
     #[inline(always)]
     pub(crate) fn partial(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
-        self.candidates.lowest(Set::new(migrate_type, order))
+        self.candidates.lowest_serving(migrate_type, order)
     }
 
     /// Moves a pageblock that is not wholly free between the sets of its type, after its largest order changed.
@@ -83,12 +83,23 @@ impl ZoneCore<'_> {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let old = core::mem::replace(&mut b.top, top);
         let migrate_type = b.migrate_type;
-        // `NO_TOP` is one below order 0, so that both count upwards from it.
-        let (old, new) = (u32::from(old.wrapping_add(1)), u32::from(top.wrapping_add(1)));
+        // `NO_TOP` is one below order 0, also as a signed number.
+        let (old, new) = (i32::from(old as i8), i32::from(top as i8));
+        let Some(mut row) = self.candidates.row_of(block) else { return };
         if new > old {
-            self.candidates.insert(migrate_type, block, (old, new));
-        } else {
-            self.candidates.remove(migrate_type, block, (new, old));
+            row.raise(migrate_type, block, (old, new));
+        } else if new < old {
+            row.lower(migrate_type, block, (old, new));
+        }
+    }
+
+    /// Makes a pageblock's presence what its map says, if blocks have come back since: before anything is taken from it.
+    #[inline(always)]
+    pub(crate) fn freshen(&mut self, block: u32) {
+        if let Some(b) = self.blocks.get_mut(block as usize)
+            && b.stale
+        {
+            recompute(b);
         }
     }
 
@@ -166,6 +177,13 @@ impl ZoneCore<'_> {
     pub fn free_frames(&self) -> u64 {
         self.free
     }
+}
+
+#[cold]
+#[inline(never)]
+fn recompute(b: &mut Pageblock) {
+    b.presence = bits::block_presence(&b.map);
+    b.stale = false;
 }
 
 const _: () = assert!(PAGEBLOCK_FRAMES == 1 << BLOCK_SHIFT);

@@ -7,7 +7,6 @@
 use pageblock_frame::trace::Fallback;
 use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock};
 
-use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::policy::fallbacks;
 
@@ -157,9 +156,7 @@ impl ZoneCore<'_> {
     fn smallest_victim(&mut self, order: u32, wanted: MigrateType) -> Option<Victim> {
         for top in order..BLOCK_SHIFT {
             for from in fallbacks(wanted) {
-                // In the set of this order and not in the next: exactly this order. The set of order 9 holds others.
-                let next = (top + 1 < BLOCK_SHIFT).then(|| Set::new(from, top + 1));
-                if let Some(block) = self.candidates.first_outside(Set::new(from, top), next) {
+                if let Some(block) = self.candidates.lowest_with_top(from, top) {
                     return Some(Victim { block, top, from });
                 }
             }

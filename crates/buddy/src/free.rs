@@ -56,8 +56,10 @@ impl ZoneCore<'_> {
         let (migrate_type, top) = (b.migrate_type, b.top as i8);
         if top < order as i8 {
             b.top = order as u8;
-            let from = if order == 0 { 0 } else { (top + 1) as u32 };
-            self.candidates.insert(migrate_type, block, (from, order + 1));
+            let from = if order == 0 { -1 } else { i32::from(top) };
+            if let Some(mut row) = self.candidates.row_of(block) {
+                row.raise(migrate_type, block, (from, order as i32));
+            }
         }
         self.add_free(migrate_type, 1 << order);
     }
@@ -71,7 +73,9 @@ impl ZoneCore<'_> {
         if top < order as i8 {
             b.top = order as u8;
             let migrate_type = b.migrate_type;
-            self.candidates.insert(migrate_type, block, ((top + 1) as u32, order + 1));
+            if let Some(mut row) = self.candidates.row_of(block) {
+                row.raise(migrate_type, block, (i32::from(top), order as i32));
+            }
         }
     }
 
@@ -133,7 +137,6 @@ impl ZoneCore<'_> {
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.presence |= bits::present(WORD_ORDER, w % BLOCK_WORDS);
         }
-        let migrate_type = b.migrate_type;
         while merged < BLOCK_SHIFT {
             let words = 1 << (merged - WORD_ORDER);
             let half = ((1u32 << words) - 1) << (word ^ words);
@@ -145,15 +148,22 @@ impl ZoneCore<'_> {
             merged += 1;
         }
         if merged == BLOCK_SHIFT {
-            self.set_top(block, Pageblock::NO_TOP);
-            if let Some(b) = self.blocks.get_mut(block as usize) {
-                b.top = Pageblock::WHOLE;
-            }
-            self.join_whole(block, migrate_type);
-            return;
+            self.make_whole(block);
+        } else {
+            self.count(merged, 1);
+            self.raise(block, merged);
         }
-        self.count(merged, 1);
-        self.raise(block, merged);
+    }
+
+    /// All of a pageblock has become free, and nothing of it is counted any more.
+    pub(crate) fn make_whole(&mut self, block: u32) {
+        self.set_top(block, Pageblock::NO_TOP);
+        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        b.top = Pageblock::WHOLE;
+        b.presence = bits::ALL_FULL;
+        b.stale = false;
+        let migrate_type = b.migrate_type;
+        self.join_whole(block, migrate_type);
     }
 
     fn give_blocks(&mut self, index: u32, order: u32) {

@@ -19,7 +19,8 @@
 //! # Invariants
 //! 1. A bit is set if and only if the frame is free in the zone; its state byte is then `Inside`.
 //! 2. A free frame is found under its pageblock's own type, always (Linux got there in 6.10).
-//! 3. A pageblock is in the sets of its type up to the largest order it can serve, and in no other; counts by order are exact.
+//! 3. A pageblock is in the sets of its type that its largest order asks for, and in no other; counts by order are exact. Which words
+//!    have which orders may be out of date after a drain, and is computed again before the pageblock is taken from.
 //! 4. An operation that returns an error has changed nothing.
 //!
 //! # Lock order
@@ -55,6 +56,7 @@ mod node;
 mod policy;
 mod report;
 mod scan;
+mod scattered;
 mod storage;
 mod watermark;
 mod whole;

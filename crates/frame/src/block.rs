@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::{MigrateType, PAGEBLOCK_FRAMES};
+use crate::sync::AtomicU8;
+use crate::{MigrateType, PAGEBLOCK_FRAMES, StateTable};
 
 /// Words in a pageblock's free map.
 pub const BLOCK_WORDS: usize = PAGEBLOCK_FRAMES as usize / 64;
@@ -16,6 +17,7 @@ pub const NO_BLOCK: u32 = u32::MAX;
 /// 2. `free` is the number of set bits.
 /// 3. Bit `8 * o + w` of `presence` is set if and only if the 64 frames of word `w` decompose into at least one maximal free
 ///    block of order `o`, for orders 0 to 6. (From order 6 on, blocks are made of full words, which are those of order 6.)
+///    While `stale` is set that holds for order 6 only.
 /// 4. `top` is the highest order of any maximal free block inside, [`Pageblock::WHOLE`] if all frames are free, and
 ///    [`Pageblock::NO_TOP`] if none is.
 #[derive(Clone)]
@@ -35,8 +37,10 @@ pub struct Pageblock {
     pub managed: u16,
     /// What the block was for before it was isolated.
     pub saved_type: MigrateType,
+    /// Blocks have come back since `presence` was computed; whoever takes from the pageblock computes it again first.
+    pub stale: bool,
     /// For use by the rooms above: deferral, ages.
-    pub spare: [u8; 49],
+    pub spare: [u8; 48],
 }
 
 impl Pageblock {
@@ -56,8 +60,20 @@ impl Pageblock {
             migrate_type,
             managed: 0,
             saved_type: migrate_type,
-            spare: [0; 49],
+            stale: false,
+            spare: [0; 48],
         }
+    }
+
+    /// Eight frames of the map, the one with this index, counted from anywhere that is a multiple of 512, among them; the first
+    /// of the eight in the lowest bit.
+    #[inline(always)]
+    pub fn eight_mut(&mut self, index: u32) -> &mut u8 {
+        let place = (index / 8) as usize % (8 * BLOCK_WORDS);
+        let place = if cfg!(target_endian = "little") { place } else { place ^ 7 };
+        // SAFETY: the map's words are as many bytes, any value of which is one; the borrow of the block goes over to the
+        // byte.
+        unsafe { &mut (*(&raw mut self.map).cast::<[u8; 8 * BLOCK_WORDS]>())[place] }
     }
 
     /// True if all 512 frames are free.
@@ -78,4 +94,59 @@ impl fmt::Debug for Pageblock {
     }
 }
 
+/// The pageblocks of a zone and the state bytes of their frames, looked up together with one check.
+///
+/// # Invariants
+/// There is a pageblock for every frame.
+///
+/// ```
+/// use pageblock_frame::{BlockTable, MigrateType, Pageblock, StateTable, sync::AtomicU8};
+/// let states: Vec<AtomicU8> = (0..1000).map(|_| AtomicU8::new(0)).collect();
+/// let mut blocks = [Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Unmovable)];
+/// let mut table = BlockTable::new(&mut blocks, StateTable::new(&states)).unwrap();
+/// assert_eq!(table.at(999).map(|(block, _)| block.migrate_type), Some(MigrateType::Unmovable));
+/// assert!(table.at(1000).is_none());
+/// assert!(BlockTable::new(&mut blocks[..1], StateTable::new(&states)).is_none());
+/// ```
+#[derive(Debug)]
+pub struct BlockTable<'b, 'm> {
+    blocks: &'b mut [Pageblock],
+    states: StateTable<'m>,
+}
+
+impl<'b, 'm> BlockTable<'b, 'm> {
+    /// Both tables, if every frame has a pageblock.
+    #[must_use]
+    #[inline]
+    pub const fn new(blocks: &'b mut [Pageblock], states: StateTable<'m>) -> Option<Self> {
+        if states.len().div_ceil(PAGEBLOCK_FRAMES as usize) <= blocks.len() {
+            Some(Self { blocks, states })
+        } else {
+            None
+        }
+    }
+
+    /// The pageblock of a frame, and its state byte; `None` past the end.
+    #[inline(always)]
+    pub fn at(&mut self, index: u32) -> Option<(&mut Pageblock, &'m AtomicU8)> {
+        let byte = self.states.byte(index)?;
+        // SAFETY: the frame exists, so its pageblock does, by the invariant.
+        let block = unsafe { self.blocks.get_unchecked_mut((index / PAGEBLOCK_FRAMES as u32) as usize) };
+        Some((block, byte))
+    }
+}
+
 const _: () = assert!(size_of::<Pageblock>() == 128);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_frames_of_a_map() {
+        let mut block = Pageblock::empty(MigrateType::Movable);
+        *block.eight_mut(512 + 64 + 15) |= 0x80;
+        *block.eight_mut(3) |= 1 << 3;
+        assert_eq!((block.map[0], block.map[1]), (1 << 3, 1 << 15));
+    }
+}

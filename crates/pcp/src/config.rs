@@ -139,7 +139,7 @@ impl PcpConfig {
             sizing: Sizing::LowWatermark,
             refill: Refill::Scaled,
             tuning: Tuning::Bounded,
-            call_limit: 32,
+            call_limit: 64,
             room: 256,
         }
     }
@@ -231,7 +231,7 @@ impl PcpConfig {
         let share = if share < least { least } else { share };
         let room = if share > self.room as u64 { self.room } else { share as u32 };
         let blocks = span.len() / 512 / 16 / 2 / cpus;
-        let most = if self.call_limit < 64 { 2 } else { 8 };
+        let most = if matches!(self.tuning, Tuning::Bounded) { 2 } else { 8 };
         let blocks = if blocks > most { most as u32 } else { blocks as u32 };
         let mut capacities = [0; STACKS];
         let mut order = 0;

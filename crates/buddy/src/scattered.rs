@@ -1,0 +1,182 @@
+//! Many small blocks back into the maps, wherever they lie: what drains per-CPU lists.
+//!
+//! A pageblock is eight words of eight bytes of eight frames, and how a free one of eight merges with those beside it is the same
+//! on each of the three levels, so one table of all bytes answers: a block of an order up to 3 in its byte; if that becomes
+//! full, the byte among the full ones of its word; and if that becomes full, the word among the full ones of the pageblock. What it
+//! means for the numbers of free blocks is summed up in registers. The one thing that is left undone is the pageblock's
+//! presence, which is marked stale: whoever takes from the pageblock recomputes it, once for all that came back meanwhile.
+
+use pageblock_frame::sync::Ordering;
+use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte};
+
+use crate::bits::{self, WORD_ORDER};
+use crate::candidates::Candidates;
+use crate::core::{BLOCK_SHIFT, ZoneCore};
+
+/// Orders between an eighth and the whole, on each level; the largest order of a block that lies in one byte of a map.
+pub(crate) const LEVEL: u32 = 3;
+/// In [`MERGED`]: all eight are free, and the whole may reach further. More than any order.
+const ALL: u8 = 0x7f;
+
+/// For eight, one bit each, and a place among them that has become free: the order, in eighths, of the block that it is part of,
+/// or [`ALL`].
+static MERGED: [[u8; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut eight = 0;
+    while eight < 256 {
+        let mut place = 0;
+        while place < 8 {
+            let mut order = 0;
+            while order < LEVEL {
+                let size = 2 << order;
+                let block = ((1 << size) - 1) << (place / size * size);
+                if eight & block != block {
+                    break;
+                }
+                order += 1;
+            }
+            table[eight][place] = if order == LEVEL { ALL } else { order as u8 };
+            place += 1;
+        }
+        eight += 1;
+    }
+    table
+};
+
+/// What a block means for the numbers of free blocks if it came to be by freeing eighths: one more of its order, one less of each
+/// below; the whole counts on the next level. Three numbers of 16 bits, order 0 in the lowest. By the values of [`MERGED`], so that a
+/// look needs no check.
+static GROWN: [u64; 256] = {
+    let mut table = [0u64; 256];
+    table[0] = 1;
+    table[1] = (1 << 16) - 1;
+    table[2] = (1 << 32) - (1 << 16) - 1;
+    table[ALL as usize] = 0u64.wrapping_sub((1 << 32) + (1 << 16) + 1);
+    table
+};
+/// Blocks that can be summed up in such numbers.
+const MOST_SUMMED: usize = 1 << 14;
+
+impl ZoneCore<'_> {
+    /// Gives back blocks of an order up to [`LEVEL`] whose heads are marked as listed, in a zone whose free frames all
+    /// count alike. Returns how many heads were not so marked; those are left as they are.
+    pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32]) -> usize {
+        let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
+        let (mut rest, mut refused) = (blocks, 0);
+        while let Some(&first) = rest.first() {
+            // All blocks of a list have the same state.
+            let state = self.states.get(first);
+            if state.without_type() != listed {
+                refused += 1;
+                rest = rest.get(1..).unwrap_or_default();
+                continue;
+            }
+            let some = rest.get(..MOST_SUMMED).unwrap_or(rest);
+            let (done, whole) = match order.as_u8() {
+                0 => self.give_alike::<true>(order, state, some),
+                _ => self.give_alike::<false>(order, state, some),
+            };
+            rest = rest.get(done..).unwrap_or_default();
+            if whole && let Some(last) = some.get(done - 1) {
+                self.make_whole(last >> BLOCK_SHIFT);
+            }
+        }
+        refused
+    }
+
+    /// Gives back blocks whose heads have this state. Says how many until one had another, or a pageblock became wholly free
+    /// with the last. `SINGLE` means order 0, as a constant.
+    #[inline(never)]
+    fn give_alike<const SINGLE: bool>(&mut self, order: Order, state: StateByte, blocks: &[u32]) -> (usize, bool) {
+        let o = if SINGLE { 0 } else { u32::from(order.as_u8()) };
+        let Some(mut table) = BlockTable::new(self.blocks, self.states) else { return (blocks.len(), false) };
+        let (mut grown, mut words, mut done, mut whole) = (0u64, 0u64, 0, false);
+        while let Some(&index) = blocks.get(done) {
+            let Some((b, byte)) = table.at(index) else { break };
+            if byte.load(Ordering::Relaxed) != state.raw() {
+                break;
+            }
+            byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
+            done += 1;
+            let place = index as usize % 8;
+            let eight = b.eight_mut(index);
+            let now = u32::from(*eight) | (bits::ones(o) as u32) << place;
+            *eight = now as u8;
+            b.free = b.free.wrapping_add(1 << o);
+            b.stale = true;
+            let merged = MERGED[now as usize % 256][place];
+            grown = grown.wrapping_add(GROWN[merged as usize]);
+            // `NO_TOP` is one below order 0, also as a signed number.
+            if merged as i8 <= b.top as i8 {
+                continue;
+            }
+            let mut reached = merged;
+            if merged == ALL {
+                let bytes = bits::full_bytes(b.map[(index >> WORD_ORDER) as usize % BLOCK_WORDS]);
+                let in_word = MERGED[bytes as usize % 256][(index / 8) as usize % 8];
+                words = words.wrapping_add(GROWN[in_word as usize]);
+                reached = in_word.wrapping_add(LEVEL as u8);
+                if reached as i8 <= b.top as i8 && in_word != ALL {
+                    continue;
+                }
+            }
+            if rise(b, (index, reached), &mut self.nr_free, &mut self.candidates) {
+                whole = true;
+                break;
+            }
+        }
+        self.free = self.free.wrapping_add((done as u64) << o);
+        self.count_grown(grown, 0);
+        self.count_grown(words, LEVEL);
+        for below in 0..o {
+            // What is smaller than the blocks themselves did not come with them.
+            self.count(below, done as u64);
+        }
+        (done, whole)
+    }
+
+    /// Adds what is summed up to the numbers of free blocks, from an order on.
+    #[inline(always)]
+    fn count_grown(&mut self, grown: u64, from: u32) {
+        let mut left = grown as i64;
+        for order in from..from + LEVEL {
+            let change = i64::from(left as i16);
+            left = (left - change) >> 16;
+            self.count(order, change as u64);
+        }
+    }
+}
+
+/// A pageblock has got a larger block than any that it had, or a full word ([`ALL`] and one level). True if all of it is free then,
+/// which has been counted up to the orders below.
+#[inline(never)]
+fn rise(
+    b: &mut Pageblock,
+    (index, reached): (u32, u8),
+    nr_free: &mut [u64; Order::COUNT],
+    candidates: &mut Candidates<'_>,
+) -> bool {
+    let mut reached = u32::from(reached);
+    if reached >= u32::from(ALL) {
+        let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
+        b.presence |= bits::present(WORD_ORDER, word);
+        let merged = MERGED[bits::full_words(b.presence) as usize % 256][word];
+        reached = WORD_ORDER + u32::from(merged.min(LEVEL as u8));
+        for order in WORD_ORDER..=reached.min(BLOCK_SHIFT - 1) {
+            let slot = &mut nr_free[order as usize % Order::COUNT];
+            *slot = if order == reached { slot.wrapping_add(1) } else { slot.wrapping_sub(1) };
+        }
+        if reached == BLOCK_SHIFT {
+            return true;
+        }
+    }
+    let top = i32::from(b.top as i8);
+    if top < reached as i32 {
+        b.top = reached as u8;
+        let block = index >> BLOCK_SHIFT;
+        if let Some(mut row) = candidates.row_of(block) {
+            row.raise(b.migrate_type, block, (top, reached as i32));
+        }
+    }
+    false
+}
