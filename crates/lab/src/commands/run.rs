@@ -3,13 +3,15 @@
 use clap::Subcommand;
 
 use crate::workload::pcp::{self, Kind, PcpArgs};
-use crate::workload::{highalloc, timedmunlock};
+use crate::workload::{highalloc, stress_highalloc, timedmunlock};
 
 /// An experiment.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
     /// Take huge pages out of a fragmented memory, beside what Linux 6.1 got
     Highalloc(highalloc::HighallocArgs),
+    /// Ask a busy machine for huge pages: compaction with the seed's patches 2 to 6, and ours (seed 000)
+    StressHighalloc(stress_highalloc::StressHighallocArgs),
     /// Unlock a large locked area: the seed's seven patches and our own form (seed 001)
     Timedmunlock(timedmunlock::TimedMunlockArgs),
     /// Senders and receivers in groups, with forks and exits: zone-lock acquisitions by per-CPU lists (seed 004)
@@ -24,6 +26,7 @@ pub(crate) enum Experiment {
 pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
     match experiment {
         Experiment::Highalloc(args) => highalloc::run(args),
+        Experiment::StressHighalloc(args) => stress_highalloc::run(args),
         Experiment::Timedmunlock(args) => timedmunlock::run(args),
         Experiment::Hackbench(args) => pcp::run(Kind::Hackbench, args),
         Experiment::Netperf(args) => pcp::run(Kind::Netperf, args),

@@ -50,6 +50,10 @@ impl Machine {
 
     /// Reads `count` pages from page `first` on. If some had to come from the disk, the time when they are there.
     pub(crate) fn read(&self, file: FileId, first: u32, count: u32, stream: &mut Stream) -> Option<Time> {
+        let changes = self.files.borrow_mut().note_read(file);
+        if changes {
+            self.journal(file);
+        }
         let mut done = None;
         let end = first.saturating_add(count).min(self.file_pages(file));
         for page in first..end {
@@ -104,6 +108,10 @@ impl Machine {
     /// Writes `count` whole pages from page `first` on, into memory: the disk gets them later. If too much of memory is dirty, the time
     /// until which the writer has to wait.
     pub(crate) fn write(&self, file: FileId, first: u32, count: u32) -> Option<Time> {
+        let changes = self.files.borrow_mut().note_write(file);
+        if changes {
+            self.journal(file);
+        }
         let end = first.saturating_add(count).min(self.file_pages(file));
         for index in first..end {
             let name = Name::File { file: file.0, index };
@@ -133,6 +141,7 @@ impl Machine {
     /// Deletes a file: its pages, its objects, its place on the disk.
     pub(crate) fn delete_file(&self, file: FileId) {
         self.compute(costs::OPEN);
+        self.journal(file);
         let pages = self.memory.pages_of(Name::of_file(file.0));
         let dirty = pages.iter().filter(|(_, pfn)| self.memory.flags(*pfn).contains(DescFlags::DIRTY)).count();
         self.dirty.borrow_mut().forget(dirty as u64);

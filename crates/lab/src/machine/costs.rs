@@ -69,6 +69,9 @@ pub(crate) const TIME_SLICE: u64 = 3 * MILLISECOND;
 pub(crate) const WRITEBACK_INTERVAL: u64 = 5 * SECOND;
 /// Age at which a dirty page is written whatever its number (`dirty_expire_centisecs`).
 pub(crate) const DIRTY_EXPIRE: u64 = 30 * SECOND;
+/// Time from a change of the file system's own pages until they are written where they belong: five seconds to the commit, then as
+/// other dirty pages.
+pub(crate) const JOURNAL_HOLD: u64 = 5 * SECOND + DIRTY_EXPIRE;
 /// Percent of the memory that can be dirtied from which the write-back thread writes (`dirty_background_ratio`).
 pub(crate) const DIRTY_BACKGROUND: u64 = 10;
 /// Percent from which those who write wait (`dirty_ratio`).

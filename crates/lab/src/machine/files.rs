@@ -23,6 +23,10 @@ struct File {
     objects: Vec<Object>,
     looks: Looks,
     exists: bool,
+    /// Mapped by somebody for good.
+    kept: bool,
+    /// Written to since it was read last: the next read changes its inode (`relatime`).
+    unread: bool,
 }
 
 /// What the shrinker does when it looks at a file the next time: the dentry goes first, and only then is the inode on a list of its
@@ -66,7 +70,16 @@ impl Files {
     pub(crate) fn create(&mut self, pages: u32) -> FileId {
         let id = FileId(self.files.len() as u32);
         let looks = Looks::Unmark;
-        self.files.push(File { start: self.end, pages, dentry: None, objects: Vec::new(), looks, exists: true });
+        self.files.push(File {
+            start: self.end,
+            pages,
+            dentry: None,
+            objects: Vec::new(),
+            looks,
+            exists: true,
+            kept: false,
+            unread: false,
+        });
         self.end += u64::from(pages.max(1));
         id
     }
@@ -74,6 +87,28 @@ impl Files {
     /// Leaves a gap on the disk: what comes next is far away.
     pub(crate) fn skip(&mut self, pages: u64) {
         self.end += pages;
+    }
+
+    /// Its inode stays from now on.
+    pub(crate) fn keep(&mut self, id: FileId) {
+        if let Some(file) = self.files.get_mut(id.0 as usize) {
+            file.kept = true;
+        }
+    }
+
+    /// True if it is mapped for good.
+    pub(crate) fn is_kept(&self, id: FileId) -> bool {
+        self.files.get(id.0 as usize).is_some_and(|file| file.kept)
+    }
+
+    /// It is written to; true if that is news to its inode.
+    pub(crate) fn note_write(&mut self, id: FileId) -> bool {
+        self.files.get_mut(id.0 as usize).is_some_and(|file| !std::mem::replace(&mut file.unread, true))
+    }
+
+    /// It is read; true if that is news to its inode.
+    pub(crate) fn note_read(&mut self, id: FileId) -> bool {
+        self.files.get_mut(id.0 as usize).is_some_and(|file| std::mem::replace(&mut file.unread, false))
     }
 
     /// Number of pages.
@@ -132,6 +167,10 @@ impl Files {
             let file = &mut self.files[id.0 as usize];
             if file.objects.is_empty() {
                 continue;
+            }
+            if file.kept {
+                self.known.push_back(id);
+                return Some(Pruned::Kept);
             }
             let next = match file.looks {
                 Looks::Unmark => Looks::FreeDentry,

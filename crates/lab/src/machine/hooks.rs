@@ -23,8 +23,8 @@ pub(crate) struct Tally {
     pub(crate) out_of_memory: u64,
     /// Kernel objects that shrinkers looked at.
     pub(crate) slabs_scanned: u64,
-    /// Pages dropped together with their inode, by tasks that reclaim for themselves and by kswapd.
-    pub(crate) inode_steals: u64,
+    /// Pages dropped together with their inode, by kswapd and by tasks that reclaim for themselves.
+    pub(crate) inode_steals: [u64; 2],
     /// Anonymous pages written to swap, and read from it.
     pub(crate) swapped_out: u64,
     pub(crate) swapped_in: u64,
@@ -138,6 +138,10 @@ impl Machine {
             Event::Compaction(CompactEvent::Migrate { migrated, .. }) => {
                 tally.migrated += migrated;
                 migrated * costs::MIGRATE
+            }
+            Event::Compaction(CompactEvent::End { at, .. }) => {
+                self.remember_scanners(&at);
+                0
             }
             _ => 0,
         };

@@ -7,6 +7,7 @@
 //! * [`Actor`]: somebody who does something in steps ([`schedule`])
 //! * [`owner`]: who has each frame of its memory, and what follows from that: what can be moved, what can be given up
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
+//! * `journal`: the file system's own pages; `mapped`: programs and libraries
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
 //! * `reclaim`: what the pages' owner does for whoever scans the LRU lists
 //! * `threads`: kswapd, kcompactd, the write-back thread
@@ -23,6 +24,8 @@ pub(crate) mod costs;
 mod disk;
 mod files;
 mod hooks;
+mod journal;
+mod mapped;
 mod objects;
 pub(crate) mod owner;
 mod process;
@@ -40,14 +43,15 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use anyhow::Context;
-use pageblock_frame::CpuId;
+use pageblock_frame::trace::ScanPositions;
+use pageblock_frame::{CpuId, Pfn, ZoneKind};
 use pageblock_reclaim::Shrinker;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub(crate) use cache::Stream;
 pub(crate) use files::FileId;
-pub(crate) use process::ProcessId;
+pub(crate) use process::{Fault, ProcessId};
 pub(crate) use schedule::{Actor, ActorId, Next};
 pub(crate) use setup::{Setup, zones_of};
 pub(crate) use slab::Kind;
@@ -56,6 +60,7 @@ pub(crate) use time::Time;
 use disk::Disk;
 use files::Files;
 use hooks::{Seat, Tally};
+use journal::Journal;
 use owner::{Entered, Memory, Sim};
 use process::Processes;
 use reclaim::Pages;
@@ -86,7 +91,16 @@ pub(crate) struct Machine {
     dirty: RefCell<Dirty>,
     processes: RefCell<Processes>,
     threads: Threads,
+    journal: RefCell<Journal>,
+    /// Nanoseconds for which the journal holds a page; 0: there is none.
+    journal_hold: u64,
+    /// Age at which dirty pages are written, in nanoseconds.
+    dirty_expire: u64,
     tally: RefCell<Tally>,
+    /// By kind of zone, where the scanners of its last compaction ended: the migrate scanner's frame and the free scanner's.
+    scanners: Cell<[Option<(Pfn, Pfn)>; ZoneKind::COUNT]>,
+    /// Nanoseconds of CPU that programs used themselves.
+    user: Cell<u64>,
     random: RefCell<Xoshiro256PlusPlus>,
     cpus: u32,
     /// Frames that the allocator manages.
@@ -120,7 +134,12 @@ impl Machine {
                 dirty: RefCell::default(),
                 processes: RefCell::default(),
                 threads: Threads::default(),
+                journal: RefCell::default(),
+                journal_hold: setup.journal_hold,
+                dirty_expire: setup.dirty_expire,
                 tally: RefCell::default(),
+                scanners: Cell::default(),
+                user: Cell::default(),
                 random: RefCell::new(Xoshiro256PlusPlus::seed_from_u64(setup.seed)),
                 cpus: setup.cpus.max(1),
                 managed,
@@ -170,6 +189,31 @@ impl Machine {
     pub(crate) fn compute(&self, nanoseconds: u64) {
         self.schedule.charge(nanoseconds);
         Sim::set_now(self.now().nanoseconds());
+    }
+
+    /// The running actor's program computes for so many nanoseconds.
+    pub(crate) fn think(&self, nanoseconds: u64) {
+        self.user.set(self.user.get() + nanoseconds);
+        self.compute(nanoseconds);
+    }
+
+    /// Nanoseconds of CPU that all actors used: their programs, and the kernel.
+    pub(crate) fn cpu_times(&self) -> (u64, u64) {
+        (self.user.get(), self.schedule.cpu_used().saturating_sub(self.user.get()))
+    }
+
+    /// Where the scanners of a zone's last compaction ended: the migrate scanner's frame, and the free scanner's.
+    pub(crate) fn scanners(&self, zone: ZoneKind) -> Option<(Pfn, Pfn)> {
+        self.scanners.get()[zone.index()]
+    }
+
+    fn remember_scanners(&self, at: &ScanPositions) {
+        let zone = self.memory.allocator().zones().iter().find(|zone| zone.span() == at.zone);
+        let mut all = self.scanners.get();
+        if let Some(zone) = zone {
+            all[zone.kind().index()] = Some((at.migrate, at.free));
+        }
+        self.scanners.set(all);
     }
 
     /// Lets the actors act until `limit`.

@@ -1,6 +1,6 @@
 //! Kernel objects: slabs that are filled from the allocator, and the shrinkers that empty them.
 
-use pageblock_frame::reclaim::Shrunk;
+use pageblock_frame::reclaim::{Actor, Shrunk};
 use pageblock_frame::{Gfp, Order, Pfn};
 use pageblock_reclaim::Slab;
 
@@ -88,11 +88,11 @@ impl Machine {
             return Shrunk::default();
         }
         self.slack.set(0);
-        Shrunk { scanned: owed, freed: self.prune(owed) }
+        Shrunk { scanned: owed, freed: self.prune(owed, slab.actor) }
     }
 
     /// Looks at so many files, and forgets those that were not used since the last look, with the pages that they still have.
-    pub(super) fn prune(&self, count: u64) -> u64 {
+    fn prune(&self, count: u64, actor: Actor) -> u64 {
         let mut frames = 0;
         for _ in 0..count {
             let next = self.files.borrow_mut().prune();
@@ -103,7 +103,7 @@ impl Machine {
                 Some(Pruned::Kept) => {}
                 Some(Pruned::Dentry(dentry)) => frames += self.release([dentry]),
                 Some(Pruned::Inode(file, objects)) => {
-                    if !self.drop_clean(file) {
+                    if !self.drop_clean(file, actor) {
                         // Dirty pages keep their inode (it is on the list of those to be written).
                         self.files.borrow_mut().know(file, objects);
                         continue;
@@ -115,13 +115,18 @@ impl Machine {
         frames
     }
 
+    /// True for a page of a file that is mapped for good.
+    pub(super) fn is_mapped(&self, pfn: Pfn) -> bool {
+        matches!(self.memory.holder(pfn), Holder::File { file, .. } if self.files.borrow().is_kept(FileId(file)))
+    }
+
     /// Drops the clean pages of a file; false if there remain others.
-    fn drop_clean(&self, file: FileId) -> bool {
+    fn drop_clean(&self, file: FileId, actor: Actor) -> bool {
         let mut all = true;
         for (_, pfn) in self.memory.pages_of(Name::of_file(file.0)) {
             if self.memory.is_clean_and_idle(pfn) {
                 self.memory.free(pfn);
-                self.tally.borrow_mut().inode_steals += 1;
+                self.tally.borrow_mut().inode_steals[usize::from(actor == Actor::Direct)] += 1;
             } else {
                 all = false;
             }
@@ -138,11 +143,11 @@ impl Machine {
             .map(|(pfn, _)| pfn)
             .collect();
         for pfn in held {
-            if self.memory.is_clean_and_idle(pfn) {
+            if self.memory.is_clean_and_idle(pfn) && !self.is_mapped(pfn) {
                 self.memory.free(pfn);
             }
         }
         let known = self.files.borrow().known();
-        self.prune(known * u64::from(LOOKS));
+        self.prune(known * u64::from(LOOKS), Actor::Direct);
     }
 }

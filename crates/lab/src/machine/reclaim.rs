@@ -26,14 +26,15 @@ impl Pages {
 }
 
 impl PageOwner for Pages {
-    /// Anonymous pages are mapped once; that a process used one is said by the same mark that says that a file was read.
+    /// Anonymous pages and those of programs are mapped once; that one was used is said by the same mark that says that a file was read.
     fn look(&self, pages: &mut [Victim<'_, '_>]) {
         let Some(machine) = self.machine() else { return };
         for page in pages {
             machine.compute(costs::RECLAIM_SCAN);
             let anon = !page.flags().contains(DescFlags::FILE);
-            let used = anon && machine.memory.clear_used(page.pfn());
-            page.set_mapped(Mapped { references: u32::from(used), ..Mapped::default() });
+            let mapped = anon || machine.is_mapped(page.pfn());
+            let used = mapped && machine.memory.clear_used(page.pfn());
+            page.set_mapped(Mapped { references: u32::from(used), executable: !anon && mapped, ..Mapped::default() });
         }
     }
 

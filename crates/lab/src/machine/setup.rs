@@ -5,6 +5,7 @@ use pageblock_frame::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn};
 
 use pageblock_reclaim::ShrinkConfig;
 
+use super::costs;
 use super::owner::{LruScope, MemoryConfig};
 
 /// A machine before it boots.
@@ -14,6 +15,10 @@ pub(crate) struct Setup {
     pub(crate) memory: MemoryConfig,
     /// How LRU lists are scanned.
     pub(crate) shrink: ShrinkConfig,
+    /// Nanoseconds for which a file system's journal holds its pages; 0, the default, for no such thing.
+    pub(crate) journal_hold: u64,
+    /// Age at which dirty pages are written, in nanoseconds.
+    pub(crate) dirty_expire: u64,
     /// CPUs, up to 64.
     pub(crate) cpus: u32,
     /// Of the machine's dice.
@@ -28,7 +33,7 @@ impl Setup {
         memory.lru = lru;
         memory.swap = bytes / PAGE_SIZE / 2;
         let shrink = if lru == LruScope::Zone { ShrinkConfig::linux_3_13() } else { ShrinkConfig::default() };
-        Self { memory, shrink, cpus, seed: 1 }
+        Self { memory, shrink, journal_hold: 0, dirty_expire: costs::DIRTY_EXPIRE, cpus, seed: 1 }
     }
 
     /// With these dice.

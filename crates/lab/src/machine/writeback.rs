@@ -166,14 +166,15 @@ pub(super) struct Flusher;
 
 impl Actor for Flusher {
     fn step(&mut self, machine: &Machine) -> Next {
+        machine.end_holds();
         let now = machine.now();
         let (dirty, _) = machine.dirty_pages();
         let much =
             dirty > machine.dirtyable() * costs::DIRTY_BACKGROUND / 100 || machine.dirty.borrow().wants_writing();
-        let before = if much { now } else { Time::new(now.nanoseconds().saturating_sub(costs::DIRTY_EXPIRE)) };
+        let before = if much { now } else { Time::new(now.nanoseconds().saturating_sub(machine.dirty_expire)) };
         match machine.write_some(before) {
             Some(done) => Next::Sleep(done),
-            None => Next::Sleep(now.after(costs::WRITEBACK_INTERVAL)),
+            None => Next::Sleep(now.after(costs::WRITEBACK_INTERVAL.min(machine.dirty_expire / 6))),
         }
     }
 }

@@ -111,13 +111,20 @@ pub(crate) fn linux_recorded(state: &State, layout: &[ZoneLayout]) -> Side {
 
 /// Our pageblocks.
 pub(crate) fn our_map(machine: &Machine<'_>, title: &'static str) -> HeatMap {
-    let state = |block: &pageblock_frame::Pageblock| BlockState {
-        kind: block.migrate_type,
-        free: block.free,
-        managed: block.managed,
-    };
-    let blocks = |zone: &pageblock_buddy::Zone<'_>| zone.inspect(|core| core.pageblocks().iter().map(state).collect());
-    HeatMap { title, zones: machine.zones().iter().map(|zone| (zone.kind().name().to_owned(), blocks(zone))).collect() }
+    let zones = machine.zones().iter().map(|zone| (zone.kind().name().to_owned(), BlockState::of_zone(zone)));
+    HeatMap { title, zones: zones.collect() }
+}
+
+impl BlockState {
+    /// A zone's pageblocks now.
+    pub(crate) fn of_zone(zone: &pageblock_buddy::Zone<'_>) -> Vec<Self> {
+        let state = |block: &pageblock_frame::Pageblock| Self {
+            kind: block.migrate_type,
+            free: block.free,
+            managed: block.managed,
+        };
+        zone.inspect(|core| core.pageblocks().iter().map(state).collect())
+    }
 }
 
 /// The recorded machine's pageblocks.

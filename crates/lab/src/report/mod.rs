@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+pub(crate) use plots::{CELL, draw_row};
 pub(crate) use tables::tables;
 
 use crate::replay::Outcome;

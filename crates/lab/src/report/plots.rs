@@ -13,7 +13,7 @@ const OURS: RGBColor = RGBColor(0x1f, 0x6f, 0xb2);
 /// Pageblocks in a row of a heat map.
 const COLUMNS: usize = 128;
 /// Width and height of one pageblock, in pixels.
-const CELL: (i32, i32) = (6, 5);
+pub(crate) const CELL: (i32, i32) = (6, 5);
 /// Room above each zone for its name.
 const TITLE: i32 = 22;
 /// Shades between wholly free and wholly held.
@@ -116,7 +116,7 @@ fn heat_map(map: &HeatMap) -> anyhow::Result<String> {
 }
 
 /// Draws neighbours of the same colour as one rectangle.
-fn draw_row<B: DrawingBackend>(
+pub(crate) fn draw_row<B: DrawingBackend>(
     area: &DrawingArea<B, plotters::coord::Shift>,
     blocks: &[BlockState],
     top: i32,

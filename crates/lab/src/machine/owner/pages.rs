@@ -27,6 +27,25 @@ impl Memory {
         self.swapped() < self.swap
     }
 
+    /// A page was used through a mapping.
+    pub(crate) fn mark_used(&self, pfn: Pfn) {
+        if let Some((_, page)) = self.page(pfn) {
+            page.set_flags(DescFlags::REFERENCED);
+        }
+    }
+
+    /// Somebody knows a page's address: it neither moves nor goes until [`unpin`](Self::unpin).
+    pub(crate) fn pin(&self, pfn: Pfn) {
+        if let Some((_, page)) = self.page(pfn) {
+            page.get();
+        }
+    }
+
+    /// Ends what [`pin`](Self::pin) began, for a page of one frame.
+    pub(crate) fn unpin(&self, pfn: Pfn) {
+        self.drop_reference(pfn, Order::ZERO);
+    }
+
     /// Takes the mark of use off a page; true if it was there.
     pub(crate) fn clear_used(&self, pfn: Pfn) -> bool {
         let page = self.page(pfn);

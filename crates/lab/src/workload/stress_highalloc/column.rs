@@ -1,0 +1,52 @@
+//! The columns of the table: Linux 3.13 with the first so many patches, and our default.
+
+use pageblock::{Config, SlowPath};
+use pageblock_compaction::{Config as Compaction, Patches};
+
+use super::scale::{CPUS, Scale};
+use crate::machine::costs::{DIRTY_EXPIRE, JOURNAL_HOLD};
+use crate::machine::owner::LruScope;
+use crate::machine::{Setup, zones_of};
+
+/// One column.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Column {
+    /// 3.13-rc2 with the first so many patches of the series.
+    Patches(u8),
+    /// What this project does by default.
+    Default,
+}
+
+impl Column {
+    /// All, in the order of the table.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Patches(2), Self::Patches(3), Self::Patches(4), Self::Patches(5), Self::Patches(6), Self::Default];
+
+    /// As a heading.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Patches(patches) => patches.to_string(),
+            Self::Default => "default".to_owned(),
+        }
+    }
+
+    /// The machine: DMA, DMA32 with 2.6 of 3.8 GiB, Normal with the rest.
+    pub(super) fn setup(self, scale: Scale, seed: u64) -> Setup {
+        let (config, lru) = match self {
+            Self::Patches(patches) => {
+                let compaction = Compaction::linux_3_13(Patches::up_to(patches));
+                let config = Config::linux_3_13().compaction(Some(compaction)).slow_path(SlowPath::Linux3_13);
+                (config, LruScope::Zone)
+            }
+            Self::Default => (Config::new(), LruScope::Node),
+        };
+        let config = config.zones(zones_of(scale.memory(), 684)).min_free_kbytes(Some(scale.raised_min_free()));
+        let setup = Setup::new(scale.memory(), CPUS, config, lru).seed(seed);
+        Setup { journal_hold: scale.of(JOURNAL_HOLD), dirty_expire: scale.of(DIRTY_EXPIRE), ..setup }
+    }
+
+    /// The rules by which the watermarks are set anew before phase 3.
+    pub(super) const fn is_ours(self) -> bool {
+        matches!(self, Self::Default)
+    }
+}

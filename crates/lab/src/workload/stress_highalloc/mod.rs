@@ -1,0 +1,106 @@
+//! stress-highalloc: how many huge pages can be had from a busy machine, and from one at rest (seed 000).
+//!
+//! The benchmark of mmtests on the simulated machine: trees of kernel source are copied and built, and meanwhile, twice, a module asks
+//! for 95 percent of memory in huge pages, one every 125 ms. A third time it asks when everything is over, all files are
+//! deleted and all caches dropped. Columns are Linux 3.13 with the first so many patches of the seed, and our default.
+
+mod build;
+mod column;
+mod counters;
+mod maps;
+mod measure;
+mod outcome;
+mod phase;
+mod plot;
+mod published;
+mod scale;
+mod script;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::output::{self, Report};
+use crate::commands::map::parse_size;
+
+use column::Column;
+use measure::{Plan, measure};
+use outcome::Outcome;
+use phase::Flags;
+
+/// What it is called.
+const NAME: &str = "stress-highalloc";
+/// Least memory: below it a compiler is a few pages.
+const LEAST: u64 = 128 << 20;
+/// Most memory.
+const MOST: u64 = 64 << 30;
+
+/// Arguments of `pageblock run stress-highalloc`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StressHighallocArgs {
+    /// Memory of the machine, in bytes or with K, M or G; the seed's had 4G. A smaller one gets less of everything for a shorter
+    /// time
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    memory: u64,
+    /// Runs of each column
+    #[arg(long, value_name = "N", default_value = "3")]
+    iterations: NonZeroU32,
+    /// Seed of the first run; the next has the next
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write tables and plots (stress-highalloc.html, .json, .svg) and the zones before and after each phase
+    /// (stress-highalloc-zones.html) into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
+    if args.memory < LEAST || args.memory > MOST {
+        bail!("--memory: expected 128M to 64G, found {} bytes", args.memory);
+    }
+    let plan = Plan {
+        memory: args.memory,
+        iterations: args.iterations,
+        seed: args.seed,
+        columns: Column::ALL.to_vec(),
+        flags: Flags::ALL.to_vec(),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let bar = output::progress(plan.runs() as u64);
+    let outcome = measure(&plan, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let published = Flags::ALL.into_iter().map(published::of).collect::<anyhow::Result<Vec<_>>>()?;
+    let (text, json) = (table::all(&outcome, &published), output::json(&outcome)?);
+    output::print(if args.json { &json } else { &text })?;
+    if let Some(directory) = &args.out {
+        let svg = plot::charts(&outcome, &published)?;
+        output::write(directory, &Report { name: NAME, text: &text, json: &json, svg: &svg })?;
+        write_maps(directory, &outcome)?;
+        if !args.json {
+            println!("Report: {}", directory.join(format!("{NAME}.html")).display());
+        }
+    }
+    Ok(())
+}
+
+/// Writes the pictures of the zones as a page of their own.
+fn write_maps(directory: &Path, outcome: &Outcome) -> anyhow::Result<()> {
+    let path = directory.join(format!("{NAME}-zones.html"));
+    let page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{NAME}: zones</title></head>\n\
+         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>{NAME}: zones</h1>\n{}</body></html>\n",
+        plot::maps(outcome)?
+    );
+    fs::write(&path, page).with_context(|| format!("{} cannot be written", path.display()))
+}

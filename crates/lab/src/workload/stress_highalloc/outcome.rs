@@ -1,0 +1,99 @@
+//! What the runs found.
+
+use serde::Serialize;
+
+use super::phase::Flags;
+
+/// Phases of a run.
+pub(super) const PHASES: usize = 3;
+
+/// One run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(super) struct Run {
+    /// Successes in percent of the attempts, rounded down, by phase.
+    pub(super) success: [u64; PHASES],
+    /// Attempts of each phase.
+    pub(super) attempts: u64,
+    /// The counters, by the seed's names. What the machine does not have is missing.
+    pub(super) counters: Vec<(&'static str, f64)>,
+    /// The zones before and after each phase; of the first iteration only.
+    #[serde(skip)]
+    pub(super) maps: Vec<Map>,
+}
+
+impl Run {
+    pub(super) fn counter(&self, name: &str) -> Option<f64> {
+        self.counters.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
+    }
+}
+
+/// A picture of the zones.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Map {
+    /// When.
+    pub(super) title: String,
+    /// By zone, its name, its pageblocks, and where the scanners last were, as pageblocks.
+    pub(super) zones: Vec<(String, Vec<crate::replay::BlockState>, Option<(usize, usize)>)>,
+}
+
+/// All runs of a column.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) runs: Vec<Run>,
+}
+
+/// Least, mean and largest.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub(super) struct Spread {
+    pub(super) min: f64,
+    pub(super) mean: f64,
+    pub(super) max: f64,
+}
+
+impl Column {
+    /// Of the successes of a phase, counted from 0.
+    pub(super) fn success(&self, phase: usize) -> Spread {
+        spread(self.runs.iter().map(|run| run.success[phase] as f64))
+    }
+
+    /// Mean of a counter.
+    pub(super) fn mean(&self, name: &str) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.runs.iter().map(|run| run.counter(name)).collect();
+        values.filter(|values| !values.is_empty()).map(|values| spread(values.into_iter()).mean)
+    }
+}
+
+fn spread(values: impl Iterator<Item = f64>) -> Spread {
+    let all: Vec<f64> = values.collect();
+    let fold = |start, join: fn(f64, f64) -> f64| all.iter().copied().fold(start, join);
+    if all.is_empty() {
+        return Spread::default();
+    }
+    Spread {
+        min: fold(f64::INFINITY, f64::min),
+        mean: all.iter().sum::<f64>() / all.len() as f64,
+        max: fold(f64::NEG_INFINITY, f64::max),
+    }
+}
+
+/// All columns with one set of flags.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Set {
+    #[serde(serialize_with = "flags_name")]
+    pub(super) flags: Flags,
+    pub(super) columns: Vec<Column>,
+}
+
+fn flags_name<S: serde::Serializer>(flags: &Flags, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(flags.name())
+}
+
+/// Everything.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(super) struct Outcome {
+    pub(super) memory_bytes: u64,
+    pub(super) iterations: u32,
+    pub(super) seed: u64,
+    pub(super) sets: Vec<Set>,
+}

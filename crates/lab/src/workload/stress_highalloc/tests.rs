@@ -1,0 +1,1 @@
+//! Scaled runs, for their direction.
