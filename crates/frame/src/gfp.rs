@@ -48,7 +48,7 @@ bitflags! {
         const NOWARN = 0x2000;
         /// Try hard, but failing is acceptable.
         const RETRY_MAYFAIL = 0x4000;
-        /// Must not fail; waits as long as it takes.
+        /// Must not fail: waits for as long as there is hope, which ends after some hundred rounds rather than never.
         const NOFAIL = 0x8000;
         /// Try once; fail early.
         const NORETRY = 0x1_0000;

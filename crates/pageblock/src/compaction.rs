@@ -5,11 +5,15 @@ use pageblock_compaction::{ContigError, Request, VmStat};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::RunCounts;
 use pageblock_frame::{NodeId, PfnRange, Platform, ZoneKind};
+use pageblock_pcp::PcpLists;
 
 use crate::PageAllocator;
 use crate::error::{AllocError, CompactError};
 use crate::frames::FrameRun;
 use crate::slowpath::{ReclaimScope, SPINS, drain_zones};
+
+/// Times that a range is tried to be emptied while free frames hide on per-CPU lists.
+const CONTIG_ATTEMPTS: u32 = 3;
 
 impl<P: Platform> PageAllocator<P> {
     /// Compacts one zone, all of it, synchronously. Returns what was looked at and moved.
@@ -76,17 +80,21 @@ impl<P: Platform> PageAllocator<P> {
         let zone = inner.zone_of_range(range).ok_or(ContigError::OutOfRange)?;
         let at = inner.compact_zone(zone).ok_or(AllocError::NoMigrator)?;
         let _scope = ReclaimScope::enter(inner).ok_or(AllocError::Recursion)?;
-        // Until it is over, what is freed goes past the lists, so that nothing of the range hides there.
+        let mut result = Err(ContigError::Busy);
+        // Until it is over, what is freed goes past the lists, so that nothing of the range hides there. A refill at the wrong
+        // moment can take some of it all the same: then again.
         let lists = inner.lists_of(zone);
-        if let Some(lists) = lists
-            && lists.begin_isolation(zone) > 0
-        {
-            let _ = lists.wait(SPINS);
+        lists.into_iter().for_each(|lists| _ = lists.begin_isolation(zone));
+        for _ in 0..CONTIG_ATTEMPTS {
+            drain_zones(inner, core::iter::once(zone), SPINS);
+            result = at.compactor.alloc_contig_range::<P, _>(zone, &owner, range, mode);
+            let hidden =
+                matches!(result, Err(ContigError::Unmovable(_))) && lists.is_some_and(|lists| lists.frames() > 0);
+            if !hidden {
+                break;
+            }
         }
-        let result = at.compactor.alloc_contig_range::<P, _>(zone, &owner, range, mode);
-        if let Some(lists) = lists {
-            lists.end_isolation();
-        }
+        lists.into_iter().for_each(PcpLists::end_isolation);
         result?;
         inner.count_past_lists(zone, range.len());
         Ok(FrameRun::new(self, range))

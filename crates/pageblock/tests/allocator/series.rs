@@ -41,10 +41,7 @@ impl Load {
         pressed::owner(move |round| {
             let mut freed = 0;
             while freed < round.frames
-                && let Some(page) = {
-                    let page = pages.borrow_mut().pop_front();
-                    page
-                }
+                && let Some(page) = pages.borrow_mut().pop_front()
             {
                 drop(page);
                 freed += 1;
