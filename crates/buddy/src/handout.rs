@@ -20,6 +20,9 @@ impl<'m> Zone<'m> {
     /// Mirrors `rmqueue()`.
     #[inline(always)]
     pub fn alloc<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
+        if P::SMALL_CODE {
+            return self.alloc_any::<P>(order, migrate_type, flags);
+        }
         match order.as_u8() {
             0 => self.alloc_const::<P, 0>(migrate_type, flags),
             9 => self.alloc_const::<P, 9>(migrate_type, flags),
@@ -110,6 +113,9 @@ impl<'m> Zone<'m> {
     /// [`FreeError`] says what the frame is instead; nothing has changed.
     #[inline(always)]
     pub fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if P::SMALL_CODE {
+            return self.free_any::<P>(pfn, order);
+        }
         match order.as_u8() {
             0 => self.free_const::<P, 0>(pfn),
             9 => self.free_const::<P, 9>(pfn),

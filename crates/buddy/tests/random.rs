@@ -157,3 +157,47 @@ fn bulk_calls_agree_with_single_ones() {
         assert_eq!(zone.counts().by_order, initial.by_order);
     });
 }
+
+struct SmallHost;
+
+// SAFETY: as for `Host`.
+unsafe impl Platform for SmallHost {
+    const MAX_CPUS: usize = 1;
+    const SMALL_CODE: bool = true;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+}
+
+/// The same code for all orders chooses the same frames as the copies for the common ones.
+#[test]
+fn small_code_does_the_same() {
+    let span = PfnRange::from_len(Pfn::new(0), 16 * 512);
+    with_zone(span, 10, |zone| {
+        with_zone(span, 10, |small| {
+            zone.release(span).unwrap();
+            small.release(span).unwrap();
+            let (mut random, mut held, mut failed) = (Random(77), Vec::new(), 0);
+            for step in 0..200_000 {
+                if random.next(100) < 52 || held.is_empty() {
+                    let order =
+                        Order::new(if random.next(3) == 0 { random.next(11) } else { random.next(4) } as u8).unwrap();
+                    let t = MigrateType::ALL[random.next(3) as usize];
+                    let pfn = zone.alloc::<Host>(order, t, AllocFlags::empty());
+                    assert_eq!(pfn, small.alloc::<SmallHost>(order, t, AllocFlags::empty()), "step {step}");
+                    failed += u32::from(pfn.is_none());
+                    held.extend(pfn.map(|pfn| (pfn, order)));
+                } else {
+                    let (pfn, order) = held.swap_remove(random.next(held.len() as u64) as usize);
+                    assert_eq!(zone.free::<Host>(pfn, order), Ok(()));
+                    assert_eq!(small.free::<SmallHost>(pfn, order), Ok(()));
+                    assert_eq!(zone.free::<Host>(pfn, order), small.free::<SmallHost>(pfn, order));
+                }
+            }
+            assert!(failed > 0, "memory ran out, so that types fell back");
+            assert_eq!((zone.check(), small.check()), (Ok(()), Ok(())));
+            assert_eq!(zone.counts(), small.counts());
+        });
+    });
+}

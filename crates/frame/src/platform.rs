@@ -47,6 +47,10 @@ pub unsafe trait Platform: 'static {
     /// block at the same instant exactly one is told of its error. Without it that race, and only that, is not seen.
     const HARDENED: bool = false;
 
+    /// For kernels that have to be small: serves all orders by the same code, where others have copies of it for the common
+    /// ones, and leaves out what chooses between zones (fair zones, zone spreading, stalls before mixing).
+    const SMALL_CODE: bool = false;
+
     /// A pointer to the byte at physical address `pa`; used only for metadata carved out of the memory map and for
     /// zeroing frames.
     fn phys_to_virt(pa: u64) -> NonNull<u8>;

@@ -29,7 +29,7 @@ impl<P: Platform> Request<P> {
     /// An allocation is charged, whoever made it.
     #[inline]
     pub(crate) fn charge_fair(&self, zone: &Zone<'_>, frames: u64) {
-        if self.inner.fair.is_on() {
+        if !P::SMALL_CODE && self.inner.fair.is_on() {
             zone.charge_fair(frames, self.inner.fair);
         }
     }

@@ -85,6 +85,9 @@ impl<P: Platform> Request<P> {
 
     /// The flags of the first attempt, which stops at the low watermark (`prepare_alloc_pages()`).
     pub(crate) fn fast_flags(&self) -> AllocFlags {
+        if P::SMALL_CODE {
+            return self.gfp.fast_alloc_flags();
+        }
         let flags = self.gfp.fast_alloc_flags() | self.fair_flag();
         if self.may_spread() { flags | AllocFlags::NOFRAGMENT } else { flags }
     }
@@ -116,7 +119,11 @@ impl<P: Platform> Request<P> {
     #[inline]
     pub(crate) fn walk(&self, flags: AllocFlags) -> Option<Pfn> {
         const DETOURS: AllocFlags = AllocFlags::FAIR.union(AllocFlags::NOFRAGMENT).union(AllocFlags::FRAGMENT_STALL);
-        if flags.intersects(DETOURS) { self.walk_picky(flags) } else { self.pass::<false>(flags, None) }
+        if !P::SMALL_CODE && flags.intersects(DETOURS) {
+            self.walk_picky(flags)
+        } else {
+            self.pass::<false>(flags, None)
+        }
     }
 
     /// The same for an attempt that leaves out zones first.
@@ -144,6 +151,9 @@ impl<P: Platform> Request<P> {
     /// a reserve.
     #[cold]
     pub(crate) fn at_last(&self) -> Option<Pfn> {
+        if P::SMALL_CODE {
+            return None;
+        }
         let avoided = self.inner.spreading == ZoneSpreading::Throughout || self.zones().any(|zone| zone.boost() > 0);
         if !avoided {
             return None;

@@ -23,6 +23,8 @@ enum Mode {
     Compact,
     /// The same by the compaction thread, on a CPU of its own.
     Kcompactd,
+    /// Memory filled by a page cache that gives way, to kswapd on a CPU of its own and to whoever allocates.
+    Reclaim,
     /// An area locked in memory and unlocked, in each form of munlock; ticks are instructions with `--icount --cpus 1`.
     Mlock,
     /// Wrong frees, which have to be refused.

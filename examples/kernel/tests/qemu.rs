@@ -142,6 +142,28 @@ fn compaction_makes_large_pages_under_processes() {
 }
 
 #[test]
+fn the_page_cache_gives_way() {
+    for (memory, cpus) in [("128M", 1), ("256M", 4)] {
+        let Some(run) = run("reclaim", "q35", memory, cpus) else { return };
+        assert!(run.log.contains("frames are back"), "{}", run.log);
+        let figure = |before: &str, after: &str| -> u64 {
+            let line = run.log.lines().find_map(|line| line.strip_prefix(before)?.split_once(after)).expect(before);
+            line.0.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
+        };
+        let written = figure("reclaim: ", " written back");
+        let (kswapd, direct) = (figure("reclaim: ", " given up to kswapd"), figure("reclaim: ", " to others"));
+        let wakes = figure("reclaim: kswapd woken ", " times");
+        assert!(written > 1000, "{}", run.log);
+        if cpus == 1 {
+            assert_eq!((wakes, kswapd), (0, 0), "there is no thread: {}", run.log);
+            assert!(direct > 10_000, "{}", run.log);
+        } else {
+            assert!(wakes > 0 && kswapd > 10_000, "{}", run.log);
+        }
+    }
+}
+
+#[test]
 fn an_area_is_locked_and_unlocked() {
     let Some(run) = run("mlock", "q35", "256M", 2) else { return };
     assert!(run.log.contains("mlock: 4096 frames locked, 4096 unevictable"), "{}", run.log);
@@ -191,7 +213,7 @@ fn the_monitor_answers() {
     assert!(run.log.contains("2 blocks held"), "{}", run.log);
     assert!(run.log.contains("frames were on per-CPU lists, 0 are"), "{}", run.log);
     assert!(run.log.contains("frames moved"), "{}", run.log);
-    assert!(run.log.contains("compact_success"), "{}", run.log);
+    assert!(run.log.contains("pgmigrate_success"), "{}", run.log);
     assert!(run.log.contains("; nothing wrong"), "{}", run.log);
     assert!(run.log.contains("no command `nonsense`"), "{}", run.log);
 }

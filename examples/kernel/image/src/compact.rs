@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use arrayvec::ArrayVec;
-use pageblock::{Gfp, NodeId, Order, Pfn, Platform, ZoneKind};
-use pageblock_compaction::{CompactZone, Compactor, Config, Kcompactd, Kswapd, Next, Priority, Request, VmStat};
+use core::sync::atomic::Ordering;
+
+use pageblock::{Gfp, Next, NodeId, Order, PAGE_SIZE, Pfn, Platform};
+use pageblock_frame::PAGEBLOCK_ORDER;
 use pageblock_frame::sync::Lock;
-use pageblock_frame::{MigrateType, PAGE_SIZE, PAGEBLOCK_ORDER};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -17,20 +17,17 @@ use crate::platform::Kernel;
 use crate::space::SPACE;
 use crate::{hammer, println};
 
-/// Most zones of this machine.
-const ZONES: usize = 4;
-static COMPACTORS: [Compactor; ZONES] = [const { Compactor::new(Config::new()) }; ZONES];
 /// 2 MiB pages that were made.
 static HUGE: Lock<Vec<Held>> = Lock::new(Vec::new());
 /// Of a hundred frames of the fill, how many the kernel holds for itself: they cannot move.
 const KERNEL_SHARE: u64 = 5;
 /// Of a hundred frames that are free, how many the fill takes.
 const FILL: u64 = 90;
-/// Runs in a row without a block after which no more is expected.
+/// Requests in a row without a block after which no more is expected.
 const PATIENCE: u32 = 4;
 
-/// The compaction thread of the node: the last CPU, asleep until it is woken.
-static KCOMPACTD: Kcompactd = Kcompactd::new(NodeId::new(0));
+/// The node there is. Its compaction thread is the last CPU, asleep until it is woken.
+const NODE: NodeId = NodeId::new(0);
 /// How long an allocation waits for the compaction thread, in nanoseconds.
 const WAIT_NS: u64 = 200_000_000;
 
@@ -57,7 +54,7 @@ pub fn run(boot: &BootInfo, by: Compaction) {
     let without = count_huge();
     println!("compaction: {} of {before} frames free, {without} pages of 2 MiB among them", mm::free_frames());
     match by {
-        Compaction::Direct => hammer::run(pages, || make_huge(take_directly)),
+        Compaction::Direct => hammer::run(pages, || make_huge(take_and_compact)),
         Compaction::Thread => {
             hammer::set_daemon(Some(be_kcompactd));
             hammer::run(pages, || make_huge(ask_thread));
@@ -65,7 +62,7 @@ pub fn run(boot: &BootInfo, by: Compaction) {
         }
     }
     let made = HUGE.lock().len() as u64;
-    let moved = vmstat().migrate_success;
+    let moved = SPACE.moved.swap(0, Ordering::Relaxed);
     println!("compaction: {made} pages of 2 MiB by moving {moved} frames, {} frames free", mm::free_frames());
     mm::check();
     assert!(made > without, "compaction made nothing");
@@ -106,17 +103,12 @@ fn fragment(pages: u64) -> Vec<Held> {
 
 /// Compacts every zone as `/proc/sys/vm/compact_memory` does.
 pub fn compact_memory() {
-    for (zone, compactor) in FRAMES.zones().iter().zip(&COMPACTORS) {
-        let outcome = compactor.run::<Kernel, _>(zone, &SPACE, &Request::command());
-        println!("zone {}: {:?}, {} frames moved", zone.kind(), outcome.result, outcome.counts.migrated);
+    for zone in FRAMES.zones() {
+        match FRAMES.compact_zone(zone.node(), zone.kind()) {
+            Ok(counts) => println!("zone {}: {} frames moved", zone.kind(), counts.migrated),
+            Err(error) => println!("zone {}: {error}", zone.kind()),
+        }
     }
-}
-
-/// Compaction's counters, all zones together. Displays as `/proc/vmstat` does.
-pub fn vmstat() -> VmStat {
-    let mut sum = VmStat::default();
-    COMPACTORS.iter().for_each(|compactor| sum.add(&compactor.vmstat()));
-    sum
 }
 
 /// How many 2 MiB pages can be had as it is.
@@ -147,31 +139,25 @@ fn take(serial: u64) -> Option<Held> {
     Held::take(PAGEBLOCK_ORDER, Gfp::TRANSHUGE_LIGHT, serial)
 }
 
-/// Compacts zone after zone until one gives a block.
-fn take_directly(serial: u64) -> Option<Held> {
-    let request = Request::direct(PAGEBLOCK_ORDER, MigrateType::Movable, Priority::SyncLight);
-    for (zone, compactor) in FRAMES.zones().iter().zip(&COMPACTORS).rev() {
-        let outcome = compactor.run::<Kernel, _>(zone, &SPACE, &request);
-        if let Some(pfn) = outcome.captured {
-            return Some(Held::adopt(pfn, PAGEBLOCK_ORDER, serial));
-        }
-    }
-    take(serial)
+/// The same by a request that waits: the allocator compacts until it has a block.
+fn take_and_compact(serial: u64) -> Option<Held> {
+    Held::take(PAGEBLOCK_ORDER, Gfp::TRANSHUGE, serial)
 }
 
 /// Wakes the compaction thread and waits for a block.
 fn ask_thread(serial: u64) -> Option<Held> {
-    KCOMPACTD.wake::<Kernel>(PAGEBLOCK_ORDER, ZoneKind::Normal);
+    FRAMES.wake_kcompactd(NODE, PAGEBLOCK_ORDER);
     let deadline = Kernel::now() + WAIT_NS;
-    while KCOMPACTD.is_wanted() && Kernel::now() < deadline {
+    loop {
+        let block = take(serial);
+        if block.is_some() || Kernel::now() >= deadline {
+            return block;
+        }
         core::hint::spin_loop();
     }
-    take(serial)
 }
 
 /// One turn of the compaction thread: works until it may sleep.
 fn be_kcompactd() {
-    let zones = FRAMES.zones().iter().zip(&COMPACTORS).map(|(zone, compactor)| CompactZone { zone, compactor });
-    let zones: ArrayVec<CompactZone<'_, '_>, ZONES> = zones.take(ZONES).collect();
-    while KCOMPACTD.step::<Kernel, _>(&zones, &SPACE, Kswapd::Asleep, Kernel::now()) == Next::Again {}
+    while FRAMES.kcompactd_step(NODE) == Next::Again {}
 }

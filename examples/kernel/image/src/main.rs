@@ -15,6 +15,7 @@ extern crate alloc;
 
 mod arch;
 mod boot;
+mod cache;
 mod compact;
 mod console;
 mod demo;
@@ -30,9 +31,11 @@ mod mlocked;
 mod mm;
 mod monitor;
 mod moving;
+mod owners;
 mod platform;
 mod process;
 mod qemu;
+mod reclaim;
 mod space;
 mod stamp;
 mod stress;
@@ -92,6 +95,7 @@ extern "C" fn kmain(start_info: u64) -> ! {
         }
         "compact" => compact::run(&boot, Compaction::Direct),
         "kcompactd" => compact::run(&boot, Compaction::Thread),
+        "reclaim" => reclaim::run(&boot, boot.cmdline.number("rounds", 20_000)),
         "mlock" => mlocked::run(),
         "misuse" => misuse::run(),
         "icount" => icount::run(),

@@ -2,12 +2,26 @@
 
 use core::ptr::NonNull;
 
+use core::sync::atomic::Ordering;
+
+use pageblock_frame::migration::Migrate;
+use pageblock_frame::reclaim::Reclaim;
 use pageblock_frame::{CpuId, IrqState, NodeId, Platform};
 use x86_64::instructions::interrupts;
 
 use crate::arch::idt::vector;
 use crate::arch::paging::phys_ptr;
 use crate::arch::{apic, clock, cpu};
+use crate::cache::CACHE;
+use crate::owners::Owners;
+use crate::reclaim;
+
+/// Ends the sleep of the last CPU, which is whatever thread there is.
+pub fn wake_last() {
+    if let Some(last) = cpu::online().last() {
+        apic::send(last, vector::KICK);
+    }
+}
 
 /// The machine that this kernel runs on.
 #[derive(Debug)]
@@ -46,11 +60,35 @@ unsafe impl Platform for Kernel {
         clock::now_ns()
     }
 
+    fn wake_kswapd(_node: NodeId) {
+        reclaim::wake();
+    }
+
     /// The thread is the last CPU: an interrupt ends its sleep.
     fn wake_kcompactd(_node: NodeId) {
-        if let Some(last) = cpu::online().last() {
-            apic::send(last, vector::KICK);
+        wake_last();
+    }
+
+    fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
+        Some(&Owners)
+    }
+
+    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+        Some(&CACHE)
+    }
+
+    /// A CPU does one thing at a time, and its interrupts' requests cannot wait: the flag is the CPU's.
+    fn enter_reclaim() -> bool {
+        let reclaims = &cpu::this().reclaims;
+        // Relaxed: read on the same CPU.
+        !reclaims.load(Ordering::Relaxed) && {
+            reclaims.store(true, Ordering::Relaxed);
+            true
         }
+    }
+
+    fn leave_reclaim() {
+        cpu::this().reclaims.store(false, Ordering::Relaxed);
     }
 
     fn kick(target: CpuId) {

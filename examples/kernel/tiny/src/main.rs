@@ -54,6 +54,7 @@ struct Tiny;
 unsafe impl Platform for Tiny {
     const MAX_CPUS: usize = 1;
     const PER_CPU_LISTS: bool = false;
+    const SMALL_CODE: bool = true;
 
     fn phys_to_virt(pa: u64) -> NonNull<u8> {
         NonNull::new((DIRECT_MAP + pa) as *mut u8).unwrap_or(NonNull::dangling())

@@ -28,6 +28,8 @@ pub struct Cpu {
     pub shootdowns: AtomicU64,
     /// Executes a call of the allocator. Only this CPU writes: an interrupt leaves it as it found it.
     pub in_allocator: AtomicBool,
+    /// Reclaims or compacts. Only this CPU writes.
+    pub reclaims: AtomicBool,
 }
 
 impl Cpu {
@@ -40,6 +42,7 @@ impl Cpu {
             kicks: AtomicU64::new(0),
             shootdowns: AtomicU64::new(0),
             in_allocator: AtomicBool::new(false),
+            reclaims: AtomicBool::new(false),
         }
     }
 
