@@ -129,59 +129,24 @@ impl From<u64> for PhysAddr {
     }
 }
 
-/// The frames `start..end` (the end is not in it).
-///
-/// ```
-/// use pageblock_frame::{Pfn, PfnRange};
-/// let range = PfnRange::new(Pfn::new(16), Pfn::new(32));
-/// assert_eq!(range.len(), 16);
-/// assert!(range.contains(Pfn::new(31)) && !range.contains(Pfn::new(32)));
-/// assert_eq!(range.intersect(PfnRange::new(Pfn::new(0), Pfn::new(20))).len(), 4);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct PfnRange {
-    /// First frame.
-    pub start: Pfn,
-    /// First frame after the range.
-    pub end: Pfn,
+crate::number_range! {
+    /// The frames `start..end` (the end is not in it).
+    ///
+    /// ```
+    /// use pageblock_frame::{Pfn, PfnRange};
+    /// let range = PfnRange::new(Pfn::new(16), Pfn::new(32));
+    /// assert_eq!(range.len(), 16);
+    /// assert!(range.contains(Pfn::new(31)) && !range.contains(Pfn::new(32)));
+    /// assert_eq!(range.intersect(PfnRange::new(Pfn::new(0), Pfn::new(20))).len(), 4);
+    /// ```
+    pub struct PfnRange of Pfn, "frame"
 }
 
 impl PfnRange {
-    /// The frames from `start` up to but without `end`; empty if `end <= start`.
-    #[must_use]
-    pub const fn new(start: Pfn, end: Pfn) -> Self {
-        Self { start, end }
-    }
-
     /// `frames` frames from `start`.
     #[must_use]
     pub const fn from_len(start: Pfn, frames: u64) -> Self {
         Self { start, end: start.add(frames) }
-    }
-
-    /// Number of frames.
-    #[must_use]
-    pub const fn len(self) -> u64 {
-        self.end.0.saturating_sub(self.start.0)
-    }
-
-    /// True if there is no frame in it.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.end.0 <= self.start.0
-    }
-
-    /// True if `pfn` is one of the frames.
-    #[must_use]
-    pub const fn contains(self, pfn: Pfn) -> bool {
-        self.start.0 <= pfn.0 && pfn.0 < self.end.0
-    }
-
-    /// The frames that are in both ranges; empty if there are none.
-    #[must_use]
-    pub fn intersect(self, other: Self) -> Self {
-        let start = self.start.max(other.start);
-        Self { start, end: self.end.min(other.end).max(start) }
     }
 }
 

@@ -39,6 +39,7 @@ mod migrate;
 pub mod migration;
 mod order;
 mod platform;
+mod range;
 pub mod reclaim;
 pub mod region;
 pub mod state;

@@ -106,17 +106,18 @@ pub fn mlock<S: AddressSpace, const N: usize>(
     context: &mut Context<'_, '_, N>,
 ) -> Result<u64, Stopped> {
     let span = Span::of_bytes(address, length).map_err(|error| Stopped { cause: error.into(), pages: 0 })?;
-    each_area(space, span, AreaState::Locked, |part| mlock_pages(space, part, context))?;
-    let mut at = span.start;
-    while let Some(area) = space.area(at).filter(|_| at < span.end) {
-        let part = area.span.intersect(span);
-        if area.state == AreaState::Locked {
-            let stopped = |(at, error)| Stopped { cause: Cause::Fault { at, error }, pages: span.len() };
-            populate(space, part, context).map_err(stopped)?;
+    mark_each(space, span, AreaState::Locked, |part| mlock_pages(space, part, context))?;
+    let filled = each_area(space, span, |area, part| {
+        if area != AreaState::Locked {
+            return Ok(());
         }
-        at = part.end;
+        populate(space, part, context).map_err(|(at, error)| Cause::Fault { at, error })
+    });
+    match filled {
+        // All of it was there a moment ago: somebody has unmapped the rest since.
+        Ok(()) | Err(Stopped { cause: Cause::Hole { .. }, .. }) => Ok(span.len()),
+        Err(Stopped { cause, .. }) => Err(Stopped { cause, pages: span.len() }),
     }
-    Ok(span.len())
 }
 
 /// Unlocks the pages that hold `length` bytes from `address`. A page that another locked area maps too stays locked.
@@ -133,27 +134,39 @@ pub fn munlock<S: AddressSpace, const N: usize>(
     context: &mut Context<'_, '_, N>,
 ) -> Result<u64, Stopped> {
     let span = Span::of_bytes(address, length).map_err(|error| Stopped { cause: error.into(), pages: 0 })?;
-    each_area(space, span, AreaState::Unlocked, |part| munlock_pages(space, part, context))?;
+    mark_each(space, span, AreaState::Unlocked, |part| munlock_pages(space, part, context))?;
     Ok(span.len())
 }
 
 /// Marks the areas of `span` one after another and lets `work` follow in each that was not so marked before.
 /// Mirrors `apply_vma_lock_flags()` (6.1).
-fn each_area<S: AddressSpace>(
+fn mark_each<S: AddressSpace>(
     space: &S,
     span: Span,
     state: AreaState,
     mut work: impl FnMut(Span),
+) -> Result<(), Stopped> {
+    each_area(space, span, |area, part| {
+        if area != AreaState::Special && area != state {
+            space.mark(part, state).map_err(|error| Cause::Mark { at: part.start, error })?;
+            work(part);
+        }
+        Ok(())
+    })
+}
+
+/// Calls `work` with the state and the part within `span` of one area after another.
+fn each_area<S: AddressSpace>(
+    space: &S,
+    span: Span,
+    mut work: impl FnMut(AreaState, Span) -> Result<(), Cause>,
 ) -> Result<(), Stopped> {
     let mut at = span.start;
     while at < span.end {
         let pages = at.as_u64() - span.start.as_u64();
         let Some(area) = space.area(at) else { return Err(Stopped { cause: Cause::Hole { at }, pages }) };
         let part = area.span.intersect(Span::new(at, span.end));
-        if area.state != AreaState::Special && area.state != state {
-            space.mark(part, state).map_err(|error| Stopped { cause: Cause::Mark { at, error }, pages })?;
-            work(part);
-        }
+        work(area.state, part).map_err(|cause| Stopped { cause, pages })?;
         // An area that claims not to reach beyond `at` would hold us here for ever.
         at = core::cmp::max(part.end, at.add(1));
     }

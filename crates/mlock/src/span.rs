@@ -74,30 +74,20 @@ pub enum SpanError {
     Wraps,
 }
 
-/// The pages `start..end` (the end is not in it).
-///
-/// ```
-/// use pageblock_mlock::{Span, Vpn};
-/// let span = Span::of_bytes(0x1fff, 2).unwrap(); // two bytes, on two pages
-/// assert_eq!(span, Span::new(Vpn::new(1), Vpn::new(3)));
-/// assert_eq!(span.len(), 2);
-/// assert!(Span::of_bytes(0x1234, 0).unwrap().is_empty() == false); // Linux rounds the end up first
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Span {
-    /// First page.
-    pub start: Vpn,
-    /// First page after the range.
-    pub end: Vpn,
+pageblock_frame::number_range! {
+    /// The pages `start..end` (the end is not in it).
+    ///
+    /// ```
+    /// use pageblock_mlock::{Span, Vpn};
+    /// let span = Span::of_bytes(0x1fff, 2).unwrap(); // two bytes, on two pages
+    /// assert_eq!(span, Span::new(Vpn::new(1), Vpn::new(3)));
+    /// assert_eq!(span.len(), 2);
+    /// assert!(Span::of_bytes(0x1234, 0).unwrap().is_empty() == false); // Linux rounds the end up first
+    /// ```
+    pub struct Span of Vpn, "page"
 }
 
 impl Span {
-    /// The pages from `start` up to but without `end`; empty if `end <= start`.
-    #[must_use]
-    pub const fn new(start: Vpn, end: Vpn) -> Self {
-        Self { start, end }
-    }
-
     /// The pages that hold `length` bytes from `address` on, rounded outwards as `mlock(2)` does in Linux: the length is
     /// that from the start of the first page. So no bytes from within a page are that page, and none from its
     /// start are none.
@@ -111,31 +101,6 @@ impl Span {
         let start = Vpn::of(address);
         let end = start.0.checked_add(pages).ok_or(SpanError::Wraps)?;
         if end > u64::MAX >> PAGE_SHIFT { Err(SpanError::Wraps) } else { Ok(Self::new(start, Vpn(end))) }
-    }
-
-    /// Number of pages.
-    #[must_use]
-    pub const fn len(self) -> u64 {
-        self.end.0.saturating_sub(self.start.0)
-    }
-
-    /// True if there is no page in it.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.end.0 <= self.start.0
-    }
-
-    /// True if `page` is one of the pages.
-    #[must_use]
-    pub const fn contains(self, page: Vpn) -> bool {
-        self.start.0 <= page.0 && page.0 < self.end.0
-    }
-
-    /// The pages that are in both ranges; empty if there are none.
-    #[must_use]
-    pub fn intersect(self, other: Self) -> Self {
-        let start = self.start.max(other.start);
-        Self { start, end: core::cmp::min(self.end, other.end).max(start) }
     }
 }
 

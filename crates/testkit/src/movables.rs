@@ -189,19 +189,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every fault under which the owner keeps its word, if badly.
-    pub const HONEST: &[Self] = &[
-        Self::None,
-        Self::Refuse,
-        Self::Busy,
-        Self::Again,
-        Self::Fail,
-        Self::GiveUp,
-        Self::Silent,
-        Self::Reenter,
-        Self::Interrupt,
-        Self::Overlent,
-    ];
     /// Every fault.
     pub const ALL: &[Self] = &[
         Self::None,
@@ -219,6 +206,13 @@ impl Fault {
         Self::Interrupt,
         Self::Overlent,
     ];
+
+    /// The faults under which the owner keeps its word, if badly.
+    #[must_use]
+    pub fn honest() -> Vec<Self> {
+        let lies = [Self::Shuffle, Self::LieLent, Self::LieMoved, Self::LieReleased];
+        Self::ALL.iter().copied().filter(|fault| !lies.contains(fault)).collect()
+    }
 }
 
 /// An owner that follows a script of faults, one a call, and is honest when the script has ended.

@@ -139,7 +139,7 @@ proptest! {
     fn an_honest_owner_loses_nothing(
         state in state(),
         requests in vec((request(), config()), 1..4),
-        script in vec(select(Fault::HONEST), 0..400),
+        script in vec(select(Fault::honest()), 0..400),
     ) {
         let scene = state.build();
         let kept: BTreeMap<u64, _> = scene.owner.pages().values().map(|p| (p.tag, p.order)).collect();
@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn contiguous_ranges(state in state(), from in 0u64..6000, frames in 1u64..2000, script in vec(select(Fault::HONEST), 0..60)) {
+    fn contiguous_ranges(state in state(), from in 0u64..6000, frames in 1u64..2000, script in vec(select(Fault::honest()), 0..60)) {
         let scene = state.build();
         let span = scene.zone.span();
         let start = span.start.add(from % span.len());

@@ -233,7 +233,7 @@ proptest! {
     #[test]
     fn whatever_owners_do_no_frame_is_lost(
         config in config(),
-        moving in prop::collection::vec(prop::sample::select(Fault::HONEST), 0..400),
+        moving in prop::collection::vec(prop::sample::select(Fault::honest()), 0..400),
         giving in prop::collection::vec(prop::sample::select(caches::Fault::ALL), 0..400),
         ops in prop::collection::vec(op(), 1..60),
     ) {
