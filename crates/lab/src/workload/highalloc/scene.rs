@@ -81,6 +81,12 @@ const BOOT_MOVABLE: u32 = 767;
 /// Of the memory, bytes that a kernel of that configuration keeps from the allocator beside the frame descriptors.
 const KERNEL_IMAGE: u64 = 33 << 20;
 const MIB: u64 = 1 << 20;
+/// Simulated nanoseconds that a page takes to be filled and to be freed on the measured machine, which ran in an emulator, and a huge
+/// page; and the time between two steps of the experiment.
+const PAGE_TIME: u64 = 20_000;
+const FREE_TIME: u64 = 5_000;
+pub(super) const HUGE_TIME: u64 = 1_000_000;
+const PAUSE: u64 = 1_000_000_000;
 /// Pages whose entries are in one page table, and pages that a slab page of page cache nodes describes.
 const ENTRIES: u64 = 512;
 const NODE_PAGES: u64 = 7 * 64;
@@ -124,7 +130,7 @@ impl Scene {
         let raised = (preset != Preset::OwnMarks).then(|| recommended_min_free(managed, 2));
         let config = config().min_free_kbytes(raised);
         let memory = Memory::new(&MemoryConfig::new(vec![Region::from((0, bytes, true))], config))?;
-        let threads = Rc::new(Threads::default());
+        let threads = Rc::new(Threads::new());
         memory.set_hooks(Some(threads.clone()));
         let _entered = memory.enter();
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -174,8 +180,7 @@ impl Scene {
         let kernel = Gfp::KERNEL;
         let taken = match kind {
             Kind::Kernel => {
-                let taken =
-                    super::attempt::take_with_reclaim(&self.memory, Holder::Kernel { order: Order::ZERO }, kernel);
+                let taken = self.memory.take(Holder::Kernel { order: Order::ZERO }, kernel);
                 self.kernel.extend(taken.as_ref().ok());
                 taken
             }
@@ -190,7 +195,7 @@ impl Scene {
                 self.memory.take_page(Name::File { file: FILE, index: self.next.1 }, Gfp::HIGHUSER_MOVABLE)
             }
         };
-        self.threads.run(&self.memory);
+        self.threads.pass(&self.memory, PAGE_TIME);
         taken.map(drop).context("memory ran out while it was filled")
     }
 
@@ -209,11 +214,12 @@ impl Scene {
             pages.shuffle(&mut self.random);
             for pfn in pages.drain(..pages.len() / 2) {
                 self.memory.free(pfn);
+                self.threads.pass(&self.memory, FREE_TIME);
             }
         }
         let [_, _, kernel] = kinds;
         self.kernel = kernel;
-        self.threads.run(&self.memory);
+        self.threads.pass(&self.memory, PAUSE);
     }
 
     /// Ends the process and the kernel pages; the page cache stays.
@@ -222,7 +228,7 @@ impl Scene {
         for pfn in std::mem::take(&mut self.kernel) {
             self.memory.free(pfn);
         }
-        self.threads.run(&self.memory);
+        self.threads.pass(&self.memory, PAUSE);
     }
 
     /// Pageblocks with pages of the experiment's kernel share, and in how many those would have room.

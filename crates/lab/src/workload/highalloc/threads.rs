@@ -3,84 +3,75 @@
 use std::cell::Cell;
 
 use pageblock::Next;
-use pageblock_frame::reclaim::{Actor, Reclaim, Shrink};
+use pageblock_frame::NodeId;
 use pageblock_frame::trace::{CompactEvent, Event};
-use pageblock_frame::{AllocFlags, Gfp, NodeId, Order, ZoneKind};
 
-use crate::machine::owner::{Hooks, Memory};
+use crate::machine::owner::{Hooks, Memory, Sim};
 
 const NODE: NodeId = NodeId::new(0);
 
 /// Who has been woken, and how often compaction ran.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    kswapd: Cell<Option<Order>>,
+    kswapd: Cell<bool>,
     kcompactd: Cell<bool>,
+    /// Simulated time, and when kcompactd wants to look at the zones unasked.
+    now: Cell<u64>,
+    look_at: Cell<Option<u64>>,
     runs: Cell<u64>,
 }
 
 impl Hooks for Threads {
+    fn wake_kswapd(&self, _node: NodeId) {
+        self.kswapd.set(true);
+    }
+
     fn wake_kcompactd(&self, _node: NodeId) {
         self.kcompactd.set(true);
     }
 
     fn trace(&self, event: &Event) {
-        match event {
-            Event::WakeKswapd { order, .. } => {
-                self.kswapd.set(self.kswapd.get().max(Some(*order)));
-            }
-            Event::Compaction(CompactEvent::End { .. }) => self.runs.set(self.runs.get() + 1),
-            _ => {}
+        if let Event::Compaction(CompactEvent::End { .. }) = event {
+            self.runs.set(self.runs.get() + 1);
         }
     }
 }
 
+/// When kcompactd first looks at the zones unasked, in nanoseconds.
+const FIRST_LOOK: u64 = 500_000_000;
+
 impl Threads {
+    /// Asleep, at time 0.
+    pub(crate) fn new() -> Self {
+        let threads = Self::default();
+        threads.look_at.set(Some(FIRST_LOOK));
+        threads
+    }
+
     /// Runs of compaction so far, by anybody.
     pub(crate) fn runs(&self) -> u64 {
         self.runs.get()
     }
 
-    /// Lets the threads run that have been woken, until they sleep.
-    pub(crate) fn run(&self, memory: &Memory) {
-        if let Some(order) = self.kswapd.take() {
-            balance(memory, order);
-            if order > Order::ZERO {
-                memory.allocator().wake_kcompactd(NODE, order);
+    /// Lets so many nanoseconds pass, and then the threads run that have been woken or whose time has come, until they sleep.
+    pub(crate) fn pass(&self, memory: &Memory, nanoseconds: u64) {
+        self.now.set(self.now.get() + nanoseconds);
+        Sim::set_now(self.now.get());
+        if self.look_at.get().is_some_and(|time| time <= self.now.get()) {
+            self.kcompactd.set(true);
+        }
+        while self.kswapd.get() || self.kcompactd.get() {
+            if self.kswapd.take() {
+                while memory.allocator().kswapd_step(NODE) == Next::Again {}
+            }
+            if self.kcompactd.take() {
+                let until = loop {
+                    if let Next::Sleep { until } = memory.allocator().kcompactd_step(NODE) {
+                        break until;
+                    }
+                };
+                self.look_at.set(until);
             }
         }
-        if self.kcompactd.take() {
-            while memory.allocator().kcompactd_step(NODE) == Next::Again {}
-        }
-    }
-}
-
-/// The reclaim thread, until there is as much as it wants or nothing more to be had.
-fn balance(memory: &Memory, order: Order) {
-    let mut goal = order;
-    for priority in (1..=12).rev() {
-        let mut freed = 0;
-        for _ in 0..1 << 10 {
-            let balanced = memory.allocator().zones().iter().any(|zone| {
-                let high = zone.watermarks().high + zone.boost();
-                zone.watermark_ok(goal, high, ZoneKind::Movable, AllocFlags::empty())
-            });
-            if balanced {
-                break;
-            }
-            let round =
-                Shrink { actor: Actor::Kswapd, priority, ..Shrink::direct(NODE, ZoneKind::Movable, Gfp::KERNEL) };
-            let some = memory.shrink(&round).freed;
-            freed += some;
-            if freed >= 2 * order.frames() {
-                goal = Order::ZERO;
-            }
-            if some == 0 {
-                break;
-            }
-        }
-    }
-    for zone in memory.allocator().zones() {
-        zone.set_boost(0);
     }
 }
