@@ -4,9 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
-apart=(fuzz/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
+apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom fuzz nostd adapters package kernel)
+jobs_in_order=(fmt clippy test doc loom sanitize fuzz nostd adapters package kernel)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -52,6 +52,28 @@ job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 f
         || { echo "$output"; return 1; }
     echo "$output"
     grep -q '^running 1 test' <<<"$output" || { echo "the guide's model did not run"; return 1; }
+    say "a downstream crate's models"
+    output=$(RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" \
+        cargo test --quiet --manifest-path examples/loom/Cargo.toml --test models -- --nocapture 2>&1) || { echo "$output"; return 1; }
+    grep -E 'executions|test result' <<<"$output"
+    grep -q '^running 4 tests' <<<"$output" || { echo "the downstream crate's models did not run"; return 1; }
+    CARGO_TARGET_DIR=target/downstream cargo test --quiet --manifest-path examples/loom/Cargo.toml
+}
+
+# run_sanitized KIND STEPS: the stress tests, the standard library itself not instrumented (there is no source of it to build).
+run_sanitized() {
+    say "$1 sanitizer"
+    local target
+    target=$(rustc -vV | sed -n 's/^host: //p')
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$1 -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR="target/sanitize-$1" \
+        PCP_STRESS_STEPS="$2" TSAN_OPTIONS="suppressions=$PWD/.ci/tsan-suppressions" ASAN_OPTIONS=detect_leaks=0 \
+        cargo test --quiet --target "$target" "${@:3}" -- --test-threads=1
+}
+
+job_sanitize() { # stress tests under ThreadSanitizer and AddressSanitizer (SANITIZE_STEPS=1000000 for more)
+    # Tests lend their storage for ever, so leaks are not looked for. One test at a time: the test runner's own channel is not instrumented.
+    run_sanitized thread "${SANITIZE_STEPS:-10000}" --package pageblock-pcp --test stress
+    run_sanitized address "${SANITIZE_STEPS:-10000}" --package pageblock-pcp --test stress --test vectors --test signals
 }
 
 job_fuzz() { # each fuzz target for a short while, on stable Rust

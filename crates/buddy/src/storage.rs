@@ -1,7 +1,6 @@
 //! The memory that a zone's metadata lives in.
 
 use bitvec::slice::BitSlice;
-#[cfg(not(loom))]
 use pageblock_frame::Carver;
 use pageblock_frame::sync::AtomicU8;
 use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
@@ -56,21 +55,24 @@ impl<'m> ZoneStorage<'m> {
         let blocks = blocks_of(span, max_order);
         let words = Self::words(blocks);
         blocks * size_of::<Pageblock>()
-            + states_of(span, max_order)
+            + states_of(span, max_order) * size_of::<AtomicU8>()
             + words * size_of::<u64>()
             + align_of::<Pageblock>()
             + size_of::<u64>()
     }
 
     /// Cuts the metadata of a zone with this span off raw bytes; `None`, with nothing lost but alignment, if they do not suffice.
-    #[cfg(not(loom))]
     pub fn carve(span: PfnRange, max_order: Order, carver: &mut Carver<'m>) -> Option<Self> {
         if carver.remaining() < Self::bytes(span, max_order) {
             return None;
         }
         let blocks = carver.take::<Pageblock>(blocks_of(span, max_order))?;
         let words = carver.take::<u64>(Self::words(blocks.len()))?;
+        #[cfg(not(loom))]
         let states = carver.take::<AtomicU8>(states_of(span, max_order))?;
+        // The model checker's atomics are not zeroes, but made one by one.
+        #[cfg(loom)]
+        let states = carver.take_with(states_of(span, max_order), |_| Some(AtomicU8::new(0)))?;
         Self::from_parts(blocks, states, words)
     }
 

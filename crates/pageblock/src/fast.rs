@@ -35,7 +35,10 @@ impl<P: Platform> FastPaths<P> {
     const_unless_model! {
         pub(crate) const fn new() -> Self {
             Self {
+                #[cfg(not(loom))]
                 alloc: [const { PcpRef::new() }; PLACES],
+                #[cfg(loom)]
+                alloc: core::array::from_fn(|_| PcpRef::new()),
                 free: PcpRef::new(),
                 lists: OnceRef::new(),
                 zone: OnceRef::new(),

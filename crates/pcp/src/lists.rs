@@ -108,6 +108,19 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         Some(Self::over(stacks, config, zone.pfn_of(0), sizes))
     }
 
+    /// None: lists inside a model are not carved.
+    #[must_use]
+    #[cfg(loom)]
+    pub const fn bytes(_: &PcpConfig, _: PfnRange, _: u32) -> usize {
+        0
+    }
+
+    /// As [`model`](Self::model), with room for two blocks on each list.
+    #[cfg(loom)]
+    pub fn carve(config: PcpConfig, zone: &Zone<'m>, cpus: u32, _: &mut pageblock_frame::Carver<'m>) -> Option<Self> {
+        Some(Self::model(config, zone, cpus, 2))
+    }
+
     /// Lists inside a model, with room for `room` blocks each.
     #[cfg(loom)]
     #[must_use]

@@ -1,0 +1,63 @@
+//! Frames that several tasks hold: a reference count beside the allocator's frame.
+//!
+//! | field | legal values | who may change it |
+//! |---|---|---|
+//! | `refs` | number of holders; 0: freed, for ever | a holder up or down; from 0 nobody |
+//! | `pfn` | the frame | nobody |
+
+use pageblock::{Frames, Order, PageAllocator, Pfn, Platform};
+use pageblock_frame::sync::{AtomicU32, Ordering, fence};
+
+/// A frame that is freed when its last holder lets go.
+#[derive(Debug)]
+pub struct SharedFrame<P: Platform> {
+    allocator: &'static PageAllocator<P>,
+    pfn: Pfn,
+    refs: AtomicU32,
+}
+
+impl<P: Platform> SharedFrame<P> {
+    /// Takes a single frame over; the caller is its one holder.
+    #[must_use]
+    pub fn new(allocator: &'static PageAllocator<P>, frame: Frames<'static, P>) -> Self {
+        let (pfn, _) = frame.into_raw();
+        Self { allocator, pfn, refs: AtomicU32::new(1) }
+    }
+
+    /// The frame, for a holder.
+    #[must_use]
+    pub fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// Becomes a holder, unless the last one has let go: what a lookup does, which holds nothing yet.
+    pub fn try_get(&self) -> bool {
+        let mut refs = self.refs.load(Ordering::Relaxed);
+        while refs > 0 {
+            // Relaxed: whoever looks the frame up has found it through a table with orderings of its own.
+            match self.refs.compare_exchange(refs, refs + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => refs = now,
+            }
+        }
+        false
+    }
+
+    /// The same without looking: wrong for a lookup, and what the models show to be wrong.
+    pub fn get_blindly(&self) {
+        self.refs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets go; the last holder frees the frame. True if this was it.
+    pub fn put(&self) -> bool {
+        // Release: what this holder did to the frame happens before it is freed; acquire below is the other half.
+        if self.refs.fetch_sub(1, Ordering::Release) != 1 {
+            return false;
+        }
+        fence(Ordering::Acquire);
+        // SAFETY: the frame was taken over in `new`, and its last holder has let go.
+        let freed = unsafe { self.allocator.free(self.pfn, Order::ZERO) };
+        assert!(freed.is_ok(), "the frame was freed twice: {freed:?}");
+        true
+    }
+}
