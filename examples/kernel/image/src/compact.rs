@@ -2,8 +2,6 @@
 
 use alloc::vec::Vec;
 
-use core::sync::atomic::Ordering;
-
 use pageblock::{Gfp, Next, NodeId, Order, PAGE_SIZE, Pfn, Platform};
 use pageblock_frame::PAGEBLOCK_ORDER;
 use pageblock_frame::sync::Lock;
@@ -45,7 +43,7 @@ pub enum Compaction {
 /// # Panics
 /// A process does not find what it left, compaction makes nothing, or frames are missing in the end.
 pub fn run(boot: &BootInfo, by: Compaction) {
-    let before = mm::free_frames();
+    let (before, vmstat) = (mm::free_frames(), FRAMES.vmstat());
     let pages = before * FILL / 100;
     SPACE.open(pages, Pfn::new(boot.ram_end().div_ceil(PAGE_SIZE)));
     hammer::prepare(pages);
@@ -62,8 +60,13 @@ pub fn run(boot: &BootInfo, by: Compaction) {
         }
     }
     let made = HUGE.lock().len() as u64;
-    let moved = SPACE.moved.swap(0, Ordering::Relaxed);
+    let vmstat = FRAMES.vmstat().since(&vmstat);
+    let moved = vmstat.pgmigrate_success;
     println!("compaction: {made} pages of 2 MiB by moving {moved} frames, {} frames free", mm::free_frames());
+    println!(
+        "compaction: {} runs by requests, {} by the thread; {} frames looked at",
+        vmstat.compact_stall, vmstat.compact_daemon_wake, vmstat.compact_migrate_scanned
+    );
     mm::check();
     assert!(made > without, "compaction made nothing");
     core::mem::take(&mut *HUGE.lock()).into_iter().for_each(Held::give);

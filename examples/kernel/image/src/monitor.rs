@@ -6,7 +6,6 @@ use crate::arch::{apic, cpu};
 use crate::boot::pvh::BootInfo;
 use crate::console::try_read;
 use crate::mm::FRAMES;
-use crate::space::SPACE;
 use crate::{compact, exhaust, holdings, mm, print, println};
 
 /// Longest command line.
@@ -46,18 +45,13 @@ const COMMANDS: &[Command] = &[
     },
     Command { name: "frag", usage: "scatter memory; again: put it right", run: |boot, _| holdings::fragment(boot) },
     Command { name: "compact", usage: "move what is in the way", run: |_, _| compact::compact_memory() },
-    Command { name: "vmstat", usage: "what has been moved, and what types have mixed", run: |_, _| vmstat() },
+    Command { name: "vmstat", usage: "what has been counted", run: |_, _| print!("{}", FRAMES.vmstat()) },
     Command { name: "stress", usage: "[ROUNDS] [TICK_US]: all CPUs allocate and free", run: |_, words| stress(words) },
     Command { name: "exhaust", usage: "take the last frame, and give all back", run: |_, _| exhaust::run() },
     Command { name: "check", usage: "recompute everything from the free maps", run: |_, _| check() },
     Command { name: "drain", usage: "empty the per-CPU lists", run: |_, _| drain() },
     Command { name: "cpus", usage: "the CPUs and their interrupts", run: |_, _| print_cpus() },
 ];
-
-fn vmstat() {
-    println!("pgmigrate_success {}", SPACE.moved.load(Ordering::Relaxed));
-    println!("{:?}", FRAMES.events());
-}
 
 fn help() {
     for command in COMMANDS {

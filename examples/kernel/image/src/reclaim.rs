@@ -71,11 +71,15 @@ pub fn run(boot: &BootInfo, rounds: u64) {
     report(before);
     let failures = FAILURES.load(Ordering::Relaxed);
     assert!(failures == 0, "{failures} allocations failed while {} pages could be dropped", CACHE.resident());
+    print_vmstat();
     let counts = CACHE.close();
     println!(
         "reclaim: {} pages read, {} written back, {} moved, {} given up to kswapd, {} to others",
         counts.read, counts.written, counts.moved, counts.to_kswapd, counts.to_direct
     );
+    let vmstat = FRAMES.vmstat();
+    let agrees = (vmstat.pgsteal_kswapd, vmstat.pgsteal_direct) == (counts.to_kswapd, counts.to_direct);
+    assert!(agrees, "the allocator has counted otherwise: {} and {}", vmstat.pgsteal_kswapd, vmstat.pgsteal_direct);
     assert!(counts.written > 0 && counts.to_kswapd + counts.to_direct > before, "there was no pressure");
     *HOGGED.lock() = Vec::new();
     mm::drain();
@@ -202,6 +206,16 @@ fn stop_thread() {
     }
     RUNNING.store(false, Ordering::Release);
     wake_last();
+}
+
+/// What the allocator has counted itself.
+fn print_vmstat() {
+    let rows = FRAMES.vmstat().rows();
+    let told =
+        ["pgsteal_kswapd", "pgsteal_direct", "pageoutrun", "compact_stall", "compact_success", "watermark_boost"];
+    for (name, number) in rows.iter().filter(|row| told.contains(&row.0)) {
+        println!("reclaim: {name} {number}");
+    }
 }
 
 /// Says how the thread did, and looks at the watermarks that it had to restore.

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use pageblock_frame::migration::{Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
-use pageblock_frame::sync::{AtomicBool, AtomicU64, Lock, LockGuard, Ordering};
+use pageblock_frame::sync::{AtomicBool, Lock, LockGuard, Ordering};
 use pageblock_frame::{Order, PAGE_SIZE, Pfn};
 use x86_64::VirtAddr;
 use x86_64::instructions::interrupts;
@@ -111,16 +111,11 @@ pub struct Space {
     maps: Lock<Maps>,
     /// Whether migration shoots translations down. Off, it is wrong: to see that the processes notice.
     pub shoot: AtomicBool,
-    /// Frames that were moved.
-    pub moved: AtomicU64,
 }
 
 /// The one there is.
-pub static SPACE: Space = Space {
-    maps: Lock::new(Maps { reverse: Vec::new(), frames: Vec::new() }),
-    shoot: AtomicBool::new(true),
-    moved: AtomicU64::new(0),
-};
+pub static SPACE: Space =
+    Space { maps: Lock::new(Maps { reverse: Vec::new(), frames: Vec::new() }), shoot: AtomicBool::new(true) };
 
 /// The virtual address of a page.
 pub fn address(page: u64) -> VirtAddr {
@@ -298,7 +293,6 @@ impl Migrate for Space {
         }
         for one in moves.iter().filter(|one| one.outcome == Some(Ok(()))) {
             maps.finish(one.from, one.to);
-            self.moved.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -90,14 +90,14 @@ fn random_gfp(random: u64) -> Gfp {
 /// # Panics
 /// A block turns out to be damaged or is refused, or frames are missing in the end.
 pub fn run(rounds: u64, tick_us: u64) {
-    let before = mm::free_frames();
+    let (before, vmstat) = (mm::free_frames(), FRAMES.vmstat());
     ROUNDS.store(rounds, Ordering::Relaxed);
     PERIOD_US.store(tick_us, Ordering::Relaxed);
     RUNNING.store(true, Ordering::Relaxed);
     work::run_on_all(job);
     RUNNING.store(false, Ordering::Relaxed);
     IN_TRANSIT.iter().filter_map(|place| place.swap(None)).for_each(Held::give);
-    print_counts();
+    print_counts(FRAMES.vmstat().since(&vmstat).pcp_busy);
     mm::drain();
     mm::check();
     let after = mm::free_frames();
@@ -175,9 +175,10 @@ pub fn on_tick(index: usize, tick: u64) {
     place.swap(block);
 }
 
-fn print_counts() {
+fn print_counts(busy: u64) {
     let kicks: u64 = cpu::online().map(|cpu| cpu.kicks.load(Ordering::Relaxed)).sum();
     println!("stress: lists emptied {} times by {kicks} kicks", DRAINS.load(Ordering::Relaxed));
+    println!("stress: lists found in use {busy} times by interrupts, which were served by the zone");
     for cpu in cpu::online() {
         let worker = &WORKERS[cpu.id().index()];
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
