@@ -75,6 +75,8 @@ impl Args {
         let (memory, cpus) = match self.mode {
             Mode::Icount => ("2G", 1),
             Mode::Tiny => ("16M", 1),
+            // The file is twice as large as memory, and what is known of its pages has to fit in one block.
+            Mode::Reclaim => ("256M", 4),
             _ => ("512M", 4),
         };
         Machine {
