@@ -38,7 +38,7 @@ impl<P: Platform> PageAllocator<P> {
         let Some(owner) = P::reclaimer() else { return NEVER };
         let Ok(inner) = self.inner() else { return NEVER };
         let Some(kswapd) = inner.kswapds.get(node.index()) else { return NEVER };
-        let Some(scope) = ReclaimScope::enter(inner) else { return later::<P>() };
+        let Some(scope) = ReclaimScope::enter_thread(inner) else { return later::<P>() };
         let turn = take_turn(inner, kswapd, owner);
         drop(scope);
         match turn {
@@ -133,7 +133,7 @@ impl<P: Platform> PageAllocator<P> {
         let Some(owner) = P::migrator() else { return NEVER };
         let Ok(inner) = self.inner() else { return NEVER };
         let Some(kcompactd) = inner.kcompactds.get(node.index()) else { return NEVER };
-        let Some(_scope) = ReclaimScope::enter(inner) else { return later::<P>() };
+        let Some(_scope) = ReclaimScope::enter_thread(inner) else { return later::<P>() };
         if kcompactd.is_wanted() {
             drain_zones(inner, inner.zones_of(node), SPINS);
         }

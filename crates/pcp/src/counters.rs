@@ -35,6 +35,36 @@ impl<P: Platform> PcpLists<'_, P> {
 
     /// Operations that found this CPU's lists in use, and went to the zone instead: interrupts on top of an allocation or a
     /// free. Many of them would mean that the lists do not do their work.
+    ///
+    /// ```
+    /// # use core::{mem::MaybeUninit, ptr::NonNull};
+    /// # use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
+    /// # use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
+    /// # use pageblock_pcp::{PcpConfig, PcpLists};
+    /// # struct Host;
+    /// # // SAFETY: one CPU, one thread, no memory asked for.
+    /// # unsafe impl pageblock_frame::Platform for Host {
+    /// #     const MAX_CPUS: usize = 1;
+    /// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+    /// # }
+    /// # let span = PfnRange::new(Pfn::new(0), Pfn::new(1 << 16));
+    /// # let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)];
+    /// # let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(&mut raw)).unwrap();
+    /// # let zone = Zone::new::<Host>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+    /// # zone.release(span).unwrap();
+    /// # let config = PcpConfig::default();
+    /// # let mut raw = vec![MaybeUninit::uninit(); PcpLists::<Host>::bytes(&config, span, 1)];
+    /// # let lists = PcpLists::<Host>::carve(config, &zone, 1, &mut Carver::new(&mut raw)).unwrap();
+    /// let take = || lists.alloc_slow(&zone, Order::ZERO, MigrateType::Movable, AllocFlags::empty()).unwrap();
+    /// let interrupted = lists.stacks().enter(); // in the middle of an operation
+    /// let pfn = take();
+    /// assert_eq!((lists.met_busy(), lists.frames()), (1, 0)); // from the zone
+    /// assert_eq!(lists.free(&zone, pfn, Order::ZERO), Ok(()));
+    /// assert_eq!((lists.met_busy(), lists.given()), (2, 1));
+    /// drop(interrupted);
+    /// take();
+    /// assert_eq!((lists.met_busy(), lists.given()), (2, 2)); // through the list
+    /// ```
     #[must_use]
     pub fn met_busy(&self) -> u64 {
         self.past.busy.load(Ordering::Relaxed)

@@ -35,7 +35,6 @@ pub(super) fn reclaim<P: Platform>(climb: &mut Climb<P>) -> Step {
     climb.reclaim.progress = Progress::default();
     let inner = climb.request.inner;
     let Some((owner, first)) = P::reclaimer().zip(inner.kswapds.first()) else { return Step::Continue(()) };
-    let Some(depth) = Depth::enter(inner) else { return Step::Continue(()) };
     let (order, limit, gfp) = (climb.request.order, climb.request.limit, climb.request.gfp);
     count_for(&inner.counters.allocstall, limit);
     let zones = climb.views();
@@ -44,6 +43,8 @@ pub(super) fn reclaim<P: Platform>(climb: &mut Climb<P>) -> Step {
     {
         kswapd.throttle::<P, _>(&inner.node_views(node), owner, limit, gfp);
     }
+    // Not before the wait: many may wait at once, and none of them is in reclaim.
+    let Some(depth) = Depth::enter(inner) else { return Step::Continue(()) };
     let task = Direct { zones: &zones, nodes: inner.kswapds, owner, order, limit, gfp };
     let progress = task.run::<P>(first.config());
     drop(depth);

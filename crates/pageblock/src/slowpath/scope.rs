@@ -18,12 +18,19 @@ pub(crate) struct Depth(&'static AtomicU32);
 impl Depth {
     /// `None` if so many reclaim already that it may be a request of their own making.
     pub(crate) fn enter<P: Platform>(inner: &'static Inner<P>) -> Option<Self> {
+        let (depth, before) = Self::deeper(inner)?;
+        (before < MOST).then_some(depth)
+    }
+
+    /// One deeper, and how deep it was before.
+    fn deeper<P: Platform>(inner: &'static Inner<P>) -> Option<(Self, u32)> {
         let cpu = P::pin();
         let entry = inner.cpus.get(cpu.index()).or(inner.cpus.first());
         P::unpin();
-        let depth = Self(&entry?.reclaiming);
+        let count = &entry?.reclaiming;
         // Relaxed: a count that publishes nothing.
-        (depth.0.fetch_add(1, Ordering::Relaxed) < MOST).then_some(depth)
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        Some((Self(count), before))
     }
 }
 
@@ -43,7 +50,16 @@ pub(crate) struct ReclaimScope<P: Platform> {
 impl<P: Platform> ReclaimScope<P> {
     /// `None` if the caller does already, or so many do that it may be one of them.
     pub(crate) fn enter(inner: &'static Inner<P>) -> Option<Self> {
-        let depth = Depth::enter(inner)?;
+        Self::with(Depth::enter(inner)?)
+    }
+
+    /// For a background thread: however many reclaim, and perhaps wait for this one. `None` if the caller reclaims already.
+    pub(crate) fn enter_thread(inner: &'static Inner<P>) -> Option<Self> {
+        let (depth, _) = Depth::deeper(inner)?;
+        Self::with(depth)
+    }
+
+    fn with(depth: Depth) -> Option<Self> {
         // Not built before it is known: what is built leaves again when dropped.
         P::enter_reclaim().then(|| Self { _depth: depth, platform: PhantomData })
     }
