@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use crate::workload::pcp::{self, Kind, PcpArgs};
-use crate::workload::{highalloc, stress_highalloc, timedmunlock};
+use crate::workload::{highalloc, stress_highalloc, timedmunlock, tiobench};
 
 /// An experiment.
 #[derive(Debug, Subcommand)]
@@ -20,6 +20,8 @@ pub(crate) enum Experiment {
     Netperf(PcpArgs),
     /// Empty files, which only allocate: the negative control (seed 004)
     Fsmark(PcpArgs),
+    /// Files twice as large as memory, written and read: throughput, latency and scanning by zone (seed 003)
+    Tiobench(tiobench::TiobenchArgs),
 }
 
 /// Runs the experiment and prints its tables.
@@ -31,5 +33,6 @@ pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
         Experiment::Hackbench(args) => pcp::run(Kind::Hackbench, args),
         Experiment::Netperf(args) => pcp::run(Kind::Netperf, args),
         Experiment::Fsmark(args) => pcp::run(Kind::Fsmark, args),
+        Experiment::Tiobench(args) => tiobench::run(args),
     }
 }

@@ -38,7 +38,8 @@ impl Disk {
         let start = self.free_at.max(now);
         let distance = at.0.abs_diff(self.head);
         let seek = match distance {
-            0 => 0,
+            // What lies just ahead passes under the head anyway.
+            ahead if at.0 >= self.head && ahead <= SEEK_NEAR / DISK_PAGE => ahead * DISK_PAGE,
             near if near <= NEAR_PAGES => SEEK_NEAR,
             _ => SEEK_FAR,
         };
@@ -82,7 +83,9 @@ mod tests {
         assert_eq!(next.since(far), 8 * DISK_PAGE);
         let near = disk.submit(Transfer::Write, Sector(1 << 20), 1, Time::START);
         assert_eq!(near.since(next), SEEK_NEAR + DISK_PAGE);
-        assert_eq!((disk.transferred(), disk.busy()), ((16, 1), near.nanoseconds()));
+        let ahead = disk.submit(Transfer::Read, Sector((1 << 20) + 3), 1, Time::START);
+        assert_eq!(ahead.since(near), 3 * DISK_PAGE, "two pages pass by");
+        assert_eq!((disk.transferred(), disk.busy()), ((17, 1), ahead.nanoseconds()));
     }
 
     #[test]

@@ -15,6 +15,8 @@ use super::{Machine, Time, costs};
 pub(crate) struct Tally {
     /// Blocks handed out.
     pub(crate) allocs: u64,
+    /// Frames handed out, by kind of zone (`pgalloc_*`).
+    pub(crate) zone_allocs: [u64; pageblock_frame::ZoneKind::COUNT],
     /// Page faults without I/O.
     pub(crate) minor_faults: u64,
     /// Page faults with I/O.
@@ -116,8 +118,11 @@ impl Machine {
     fn note(&self, event: &Event) {
         let mut tally = self.tally.borrow_mut();
         let cost = match *event {
-            Event::Alloc { order, gfp, .. } => {
+            Event::Alloc { pfn, order, gfp, .. } => {
                 tally.allocs += 1;
+                if let Some(zone) = self.memory.allocator().zone_of(pfn) {
+                    tally.zone_allocs[zone.kind().index()] += order.frames();
+                }
                 let zeroed = if gfp.contains(Gfp::ZERO) { order.frames() * costs::ZERO_PAGE } else { 0 };
                 zeroed + if order == PAGEBLOCK_ORDER { costs::ALLOC_HUGE } else { costs::ALLOC }
             }

@@ -2,11 +2,13 @@
 //!
 //! * [`highalloc`]: huge pages out of fragmented memory, beside a measured Linux 6.1
 //! * [`pcp`]: seed 004, how often CPUs meet at the zone lock
-//! * [`stress_highalloc`]: seed 000, huge pages on a busy machine;
-//! * [`timedmunlock`]: seed 001, the time that munlock of a large area takes.
+//! * [`stress_highalloc`]: seed 000, huge pages on a busy machine
+//! * [`timedmunlock`]: seed 001, the time that munlock of a large area takes
+//! * [`tiobench`]: seed 003, throughput and scanning by zone of streams twice as large as memory.
 
 pub(crate) mod highalloc;
 mod output;
 pub(crate) mod pcp;
 pub(crate) mod stress_highalloc;
 pub(crate) mod timedmunlock;
+pub(crate) mod tiobench;

@@ -1,0 +1,170 @@
+//! The runs, and what is kept of each.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pageblock::{NodeId, ZoneKind};
+use pageblock_frame::PAGE_SIZE;
+use serde::Serialize;
+
+use super::phase::{self, Figures, Op};
+use super::{TiobenchArgs, Variant, scale};
+use crate::machine::{Machine, costs};
+
+/// Random blocks of a phase, all threads together.
+const RANDOM_BLOCKS: u32 = 4000;
+
+/// A zone over a whole run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ZoneFigures {
+    pub(crate) kind: String,
+    pub(crate) managed: u64,
+    /// Frames handed out.
+    pub(crate) allocs: u64,
+    /// Frames that kswapd looked at, and tasks.
+    pub(crate) scanned_kswapd: u64,
+    pub(crate) scanned_direct: u64,
+    /// Both, a second.
+    pub(crate) velocity: f64,
+}
+
+impl ZoneFigures {
+    /// By anybody.
+    pub(crate) fn scanned(&self) -> u64 {
+        self.scanned_kswapd + self.scanned_direct
+    }
+}
+
+/// Everything from boot to the last phase.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    pub(crate) seed: u64,
+    pub(crate) seconds: f64,
+    pub(crate) zones: Vec<ZoneFigures>,
+    pub(crate) phases: Vec<Figures>,
+}
+
+/// Of DMA32 and Normal, DMA32's part in percent; 0 if there is nothing.
+pub(crate) fn dma32_share(zones: &[ZoneFigures], of: impl Fn(&ZoneFigures) -> u64) -> f64 {
+    let sum = |name: &str| zones.iter().filter(|zone| zone.kind == name).map(&of).sum::<u64>() as f64;
+    let both = sum("DMA32") + sum("Normal");
+    if both == 0.0 { 0.0 } else { 100.0 * sum("DMA32") / both }
+}
+
+/// All runs under one set of rules.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) variant: Variant,
+    pub(crate) runs: Vec<Run>,
+}
+
+impl Row {
+    /// The mean over its runs.
+    pub(crate) fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        self.runs.iter().map(of).sum::<f64>() / self.runs.len().max(1) as f64
+    }
+
+    /// The mean of a phase's figure; `None` if there was no such phase.
+    pub(crate) fn phase(&self, op: Op, threads: u32, of: impl Fn(&Figures) -> f64) -> Option<f64> {
+        let phases = self.runs.iter().flat_map(|run| &run.phases);
+        let values: Vec<f64> = phases.filter(|phase| (phase.op, phase.threads) == (op, threads)).map(of).collect();
+        if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
+    }
+
+    /// The mean of a zone's figure.
+    pub(crate) fn zone(&self, kind: &str, of: impl Fn(&ZoneFigures) -> f64) -> f64 {
+        self.mean(|run| run.zones.iter().filter(|zone| zone.kind == kind).map(&of).sum())
+    }
+
+    /// Mean share of DMA32, in percent.
+    pub(crate) fn share(&self, of: impl Fn(&ZoneFigures) -> u64) -> f64 {
+        self.mean(|run| dma32_share(&run.zones, &of))
+    }
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) memory_bytes: u64,
+    pub(crate) iterations: u32,
+    pub(crate) seed: u64,
+    pub(crate) threads: Vec<u32>,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Outcome {
+    /// What the others are compared with, if it was run.
+    pub(crate) fn baseline(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.variant == Variant::Linux316)
+    }
+}
+
+/// Runs every variant; `tick` is called after each run. Runs share nothing, so that each CPU of the host takes the next one.
+pub(crate) fn measure(args: &TiobenchArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
+    let variants = args.variants();
+    let iterations = args.iterations.get();
+    let jobs: Vec<(Variant, u64)> = variants
+        .iter()
+        .flat_map(|variant| (0..iterations).map(|number| (*variant, args.seed + u64::from(number))))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(jobs.len()));
+    let host = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..host.min(jobs.len()) {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = one(args, *job);
+                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((*job, result));
+                    tick();
+                }
+            });
+        }
+    });
+    let mut runs: Vec<(Variant, Run)> = Vec::new();
+    for ((variant, _), result) in done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        runs.push((variant, result?));
+    }
+    runs.sort_by_key(|(_, run)| run.seed);
+    let of = |variant| runs.iter().filter(|(of, _)| *of == variant).map(|(_, run)| run.clone()).collect();
+    let rows = variants.into_iter().map(|variant| Row { variant, runs: of(variant) }).collect();
+    Ok(Outcome { memory_bytes: args.memory, iterations, seed: args.seed, threads: args.threads.clone(), rows })
+}
+
+/// One machine, on which every number of threads gets its turn.
+pub(crate) fn one(args: &TiobenchArgs, (variant, seed): (Variant, u64)) -> anyhow::Result<Run> {
+    let machine = Machine::boot(&scale::setup(args.memory, variant, seed))?;
+    let pages = (2 * args.memory / PAGE_SIZE) as u32;
+    let mut phases = Vec::new();
+    for threads in &args.threads {
+        let files: Vec<_> = (0..*threads).map(|_| machine.create_file(pages / threads)).collect();
+        for op in Op::ALL {
+            phases.push(phase::run(&machine, op, &files, RANDOM_BLOCKS / threads)?);
+        }
+        files.iter().for_each(|file| machine.delete_file(*file));
+    }
+    if args.check {
+        machine.memory().check()?;
+    }
+    let seconds = machine.now().nanoseconds() as f64 / costs::SECOND as f64;
+    Ok(Run { seed, seconds, zones: zones(&machine, seconds), phases })
+}
+
+/// The machine's zones, after so many seconds.
+pub(crate) fn zones(machine: &Machine, seconds: f64) -> Vec<ZoneFigures> {
+    let allocs = machine.tally().zone_allocs;
+    let figures = |zone: &pageblock::Zone<'_>| {
+        let kind: ZoneKind = zone.kind();
+        let scan = machine.zone_scan(NodeId::new(0), kind);
+        let scanned = scan.scan_kswapd + scan.scan_direct;
+        ZoneFigures {
+            kind: kind.to_string(),
+            managed: zone.managed(),
+            allocs: allocs[kind.index()],
+            scanned_kswapd: scan.scan_kswapd,
+            scanned_direct: scan.scan_direct,
+            velocity: scanned as f64 / seconds.max(1e-9),
+        }
+    };
+    machine.memory().allocator().zones().iter().map(figures).collect()
+}

@@ -1,0 +1,90 @@
+//! tiobench (seed 003): files twice as large as memory, written and read by 1 to 16 threads.
+//!
+//! A run writes the files from start to end, writes random blocks, reads from start to end, and reads random blocks; one file for each
+//! thread, blocks of 4 KiB, for every number of threads on the same machine. Beside throughput and the longest wait stands what
+//! the seed's argument is about: how allocations and scanning spread over DMA32 and Normal, under Linux 3.16 and what the series
+//! changed in it, and under our default.
+//!
+//! * [`variant`]: whose rules; [`scale`]: the seed's machine at any size
+//! * `phase`: the threads; `measure`: the runs; `published`: the seed's tables
+
+pub(crate) mod measure;
+mod phase;
+mod plot;
+mod published;
+pub(crate) mod scale;
+mod table;
+pub(crate) mod variant;
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+
+use super::output::{self, Report};
+use crate::commands::map::parse_size;
+pub(crate) use variant::Variant;
+
+/// Memory of a machine: with less than the first, a read-ahead window is more than what lies between two watermarks.
+pub(crate) const LEAST: u64 = 128 << 20;
+pub(crate) const MOST: u64 = 16 << 30;
+
+/// Arguments of `pageblock run tiobench`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TiobenchArgs {
+    /// Memory of the machine, in bytes or with M or G; 128M to 16G. The seed's had about 8G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    pub(crate) memory: u64,
+    /// Runs under each set of rules, each with a seed of its own
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) iterations: NonZeroU32,
+    /// Seed of the first run: where random blocks lie
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// Numbers of threads, 1 to 64 each
+    #[arg(long, value_name = "N,...", default_value = "1,2,4,8,16", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) threads: Vec<u32>,
+    /// Only these sets of rules; all if none is given
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) only: Vec<Variant>,
+    /// Recompute the owner's tables, lists and zones after each run
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write tables, plot and runs (tiobench.html, .json and .svg) into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl TiobenchArgs {
+    /// Under whose rules there will be runs.
+    pub(crate) fn variants(&self) -> Vec<Variant> {
+        Variant::ALL.into_iter().filter(|variant| self.only.is_empty() || self.only.contains(variant)).collect()
+    }
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &TiobenchArgs) -> anyhow::Result<()> {
+    if !(LEAST..=MOST).contains(&args.memory) {
+        bail!("--memory: expected 128M to 16G, found {} bytes", args.memory);
+    }
+    let bar = output::progress(args.variants().len() as u64 * u64::from(args.iterations.get()));
+    let outcome = measure::measure(args, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let published = published::Published::read()?;
+    let json = output::json(&outcome)?;
+    let text = table::all(&outcome, &published);
+    output::print(if args.json { &json } else { &text })?;
+    if let Some(directory) = &args.out {
+        let svg = plot::all(&outcome, &published)?;
+        output::write(directory, &Report { name: "tiobench", text: &text, json: &json, svg: &svg })?;
+        if !args.json {
+            println!("Report: {}", directory.join("tiobench.html").display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The seed's tables.
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use super::phase::Op;
+
+/// One line: a phase under three kernels.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) op: Op,
+    pub(crate) threads: u32,
+    #[serde(rename = "v3.16-rc1")]
+    pub(crate) linux: f64,
+    #[serde(rename = "seqreadv4r8")]
+    pub(crate) series: f64,
+    #[serde(rename = "seqreadv4r8_classzone_reverted", default)]
+    pub(crate) restored: Option<f64>,
+}
+
+/// Pages scanned a second in a zone.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Velocity {
+    pub(crate) zone: String,
+    #[serde(rename = "v3.16-rc1")]
+    pub(crate) linux: f64,
+    #[serde(rename = "seqreadv4r8")]
+    pub(crate) series: f64,
+    #[serde(rename = "seqreadv4r8_classzone_reverted")]
+    pub(crate) restored: f64,
+}
+
+/// All tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Published {
+    /// MB a second.
+    pub(crate) throughput: Vec<Line>,
+    pub(crate) restored: Vec<Line>,
+    /// Milliseconds.
+    pub(crate) latency: Vec<Line>,
+    pub(crate) velocity: Vec<Velocity>,
+}
+
+impl Published {
+    /// The files.
+    pub(crate) fn read() -> anyhow::Result<Self> {
+        Ok(Self {
+            throughput: lines(include_str!("../../../data/seed003/throughput.csv"))?,
+            restored: lines(include_str!("../../../data/seed003/class_zone_restored.csv"))?,
+            latency: lines(include_str!("../../../data/seed003/latency.csv"))?,
+            velocity: lines(include_str!("../../../data/seed003/velocity.csv"))?,
+        })
+    }
+
+    /// The rows of a phase's table: kernel, and a value for each number of threads, if it was published.
+    pub(crate) fn rows(&self, op: Op, latency: bool, threads: &[u32]) -> Vec<(&'static str, Vec<Option<f64>>)> {
+        let from = |lines: &[Line], of: fn(&Line) -> Option<f64>| {
+            let one = |threads: &u32| lines.iter().find(|line| (line.op, line.threads) == (op, *threads)).and_then(of);
+            threads.iter().map(one).collect::<Vec<_>>()
+        };
+        let lines = if latency { &self.latency } else { &self.throughput };
+        let mut rows = vec![
+            ("Seed: 3.16-rc1", from(lines, |line| Some(line.linux))),
+            ("Seed: series v4r8", from(lines, |line| Some(line.series))),
+        ];
+        if !latency {
+            rows.push(("Seed: series, class zone restored", from(&self.restored, |line| line.restored)));
+        }
+        rows.retain(|(_, values)| values.iter().any(Option::is_some));
+        rows
+    }
+
+    /// By zone ("dma32", "normal"): pages a second under 3.16, the series, and the series with the class zone restored.
+    pub(crate) fn velocity(&self, zone: &str) -> [f64; 3] {
+        let line = self.velocity.iter().find(|line| line.zone == zone);
+        line.map_or([0.0; 3], |line| [line.linux, line.series, line.restored])
+    }
+}
+
+fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<Vec<T>> {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    reader.deserialize().collect::<Result<_, _>>().context("the published table is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_tables_are_those_of_the_document() {
+        let published = Published::read().unwrap();
+        let counts = (published.throughput.len(), published.restored.len(), published.latency.len());
+        assert_eq!(counts, (10, 5, 20));
+        assert_eq!(published.velocity("dma32"), [8213.852, 0.0, 6891.421]);
+        let rows = published.rows(Op::SeqRead, false, &[1, 16, 64]);
+        assert_eq!(rows[1], ("Seed: series v4r8", vec![Some(156.16), Some(91.57), None]));
+        assert_eq!(published.rows(Op::RandRead, false, &[1]).len(), 2);
+        assert_eq!(published.rows(Op::RandWrite, true, &[8])[0].1, [Some(1.83)]);
+    }
+}

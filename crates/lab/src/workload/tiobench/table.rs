@@ -1,0 +1,119 @@
+//! The tables as text: ours, the seed's below.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::measure::{Outcome, Row, ZoneFigures};
+use super::phase::Op;
+use super::published::Published;
+
+/// All tables.
+pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
+    let mut text = String::new();
+    for op in [Op::SeqRead, Op::RandRead, Op::SeqWrite, Op::RandWrite] {
+        let _ = writeln!(text, "tiobench, {}, MB/s by threads\n{}\n", op.title(), phase(outcome, published, op, false));
+    }
+    for op in [Op::SeqRead, Op::RandRead, Op::SeqWrite, Op::RandWrite] {
+        let title = format!("tiobench, {}, longest wait in ms by threads", op.title());
+        let _ = writeln!(text, "{title}\n{}\n", phase(outcome, published, op, true));
+    }
+    let _ = writeln!(text, "Zones over a whole run\n{}\n", zones(outcome, published));
+    let _ = writeln!(
+        text,
+        "Percent: more than 3.16 has. {} MiB of memory, files twice as large, {} run{} of each, seed {}. Velocity: frames that kswapd and\n\
+         tasks looked at, a second. The disk serves requests in the order in which they come: no elevator keeps several readers apart,\n\
+         as CFQ did for the seed.",
+        outcome.memory_bytes >> 20,
+        outcome.iterations,
+        if outcome.iterations == 1 { "" } else { "s" },
+        outcome.seed
+    );
+    text
+}
+
+fn plain(header: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn phase(outcome: &Outcome, published: &Published, op: Op, latency: bool) -> String {
+    let header = std::iter::once(String::new()).chain(outcome.threads.iter().map(u32::to_string));
+    let mut table = plain(header.collect());
+    let value = |row: &Row, threads: u32| {
+        row.phase(op, threads, |phase| if latency { phase.max_latency_ms } else { phase.throughput })
+    };
+    for row in &outcome.rows {
+        let cell = |threads: &u32| {
+            let base = outcome.baseline().and_then(|row| value(row, *threads));
+            with_gain(value(row, *threads), base)
+        };
+        table.add_row(std::iter::once(row.variant.title().to_owned()).chain(outcome.threads.iter().map(cell)));
+    }
+    let rows = published.rows(op, latency, &outcome.threads);
+    for (name, values) in &rows {
+        let base = |at: usize| rows.first().and_then(|(_, values)| values.get(at).copied().flatten());
+        let cells = values.iter().enumerate().map(|(at, value)| with_gain(*value, base(at)));
+        table.add_row(std::iter::once((*name).to_owned()).chain(cells));
+    }
+    trimmed(&table)
+}
+
+fn with_gain(value: Option<f64>, base: Option<f64>) -> String {
+    match (value, base) {
+        (Some(value), Some(base)) if base > 0.0 => {
+            format!("{value:.2} ({:+.2}%)", 100.0 * (value - base) / base)
+        }
+        (Some(value), _) => format!("{value:.2}"),
+        (None, _) => String::new(),
+    }
+}
+
+fn zones(outcome: &Outcome, published: &Published) -> String {
+    let header = [
+        "",
+        "velocity DMA32",
+        "Normal",
+        "DMA32's share",
+        "by tasks",
+        "allocs DMA32",
+        "Normal",
+        "DMA32's share",
+        "of managed",
+        "seconds",
+    ];
+    let mut table = plain(header.map(str::to_owned).to_vec());
+    for row in &outcome.rows {
+        let velocity = |kind| format!("{:.3}", row.zone(kind, |zone| zone.velocity));
+        let allocs = |kind| format!("{:.0}", row.zone(kind, |zone| zone.allocs as f64));
+        let share = |of: fn(&ZoneFigures) -> u64| format!("{:.1} %", row.share(of));
+        let direct = row.mean(|run| run.zones.iter().map(|zone| zone.scanned_direct as f64).sum());
+        table.add_row([
+            row.variant.title().to_owned(),
+            velocity("DMA32"),
+            velocity("Normal"),
+            share(ZoneFigures::scanned),
+            format!("{direct:.0}"),
+            allocs("DMA32"),
+            allocs("Normal"),
+            share(|zone| zone.allocs),
+            share(|zone| zone.managed),
+            format!("{:.1}", row.mean(|run| run.seconds)),
+        ]);
+    }
+    let (dma32, normal) = (published.velocity("dma32"), published.velocity("normal"));
+    let names = ["Seed: 3.16-rc1", "Seed: series v4r8", "Seed: series, class zone restored"];
+    for (name, (low, high)) in names.into_iter().zip(dma32.into_iter().zip(normal)) {
+        let share = 100.0 * low / (low + high);
+        table.add_row([name.to_owned(), format!("{low:.3}"), format!("{high:.3}"), format!("{share:.1} %")]);
+    }
+    trimmed(&table)
+}

@@ -1,0 +1,95 @@
+//! Whose rules a machine follows: Linux 3.16, and what differs from it.
+
+use pageblock::{Config, FairPolicy};
+use pageblock_reclaim::{BalanceGap, ClassZone, Config as ReclaimConfig};
+use serde::Serialize;
+
+use crate::machine::owner::LruScope;
+
+/// One set of rules.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Variant {
+    /// Linux 3.16 without the fair-zone policy
+    FairOff,
+    /// With that of 3.12
+    Fair312,
+    /// With that of 3.13
+    Fair313,
+    /// Linux 3.16 itself, with the policy of 3.15: what the others are compared with
+    Linux316,
+    /// With that of 3.17
+    Fair317,
+    /// Linux 3.16 whose kswapd ignores the class zone
+    NoClassZone,
+    /// Linux 3.16 without the balance gap
+    NoGap,
+    /// Linux 3.16 with neither
+    Neither,
+    /// The series that seed 003 measured: neither, and its form of the fair-zone policy
+    Series,
+    /// The same with the class zone restored
+    SeriesClassZone,
+    /// Our default: LRU lists of the node
+    Default,
+}
+
+impl Variant {
+    /// All of them.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::FairOff,
+        Self::Fair312,
+        Self::Fair313,
+        Self::Linux316,
+        Self::Fair317,
+        Self::NoClassZone,
+        Self::NoGap,
+        Self::Neither,
+        Self::Series,
+        Self::SeriesClassZone,
+        Self::Default,
+    ];
+
+    /// For the tables.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::FairOff => "3.16, fair policy off",
+            Self::Fair312 => "3.16, fair policy of 3.12",
+            Self::Fair313 => "3.16, fair policy of 3.13",
+            Self::Linux316 => "3.16 (fair policy of 3.15)",
+            Self::Fair317 => "3.16, fair policy of 3.17",
+            Self::NoClassZone => "3.16, class zone dropped",
+            Self::NoGap => "3.16, balance gap dropped",
+            Self::Neither => "3.16, both dropped",
+            Self::Series => "series v4r8 (both dropped)",
+            Self::SeriesClassZone => "series, class zone restored",
+            Self::Default => "our default (node LRU)",
+        }
+    }
+
+    /// The allocator's rules.
+    pub(crate) fn config(self) -> Config {
+        let linux = Config::linux_3_16();
+        let reclaim = ReclaimConfig::linux_3_16();
+        let no_class_zone = ReclaimConfig { class_zone: ClassZone::Ignored, ..reclaim };
+        let no_gap = ReclaimConfig { balance_gap: BalanceGap::None, ..reclaim };
+        match self {
+            Self::FairOff => linux.fair_zones(FairPolicy::Off),
+            Self::Fair312 => linux.fair_zones(FairPolicy::Linux3_12),
+            Self::Fair313 => linux.fair_zones(FairPolicy::Linux3_13),
+            Self::Linux316 => linux,
+            Self::Fair317 => linux.fair_zones(FairPolicy::Linux3_17),
+            Self::NoClassZone => linux.reclaim(no_class_zone),
+            Self::NoGap => linux.reclaim(no_gap),
+            Self::Neither => linux.reclaim(ReclaimConfig::seed_003()),
+            Self::Series => linux.reclaim(ReclaimConfig::seed_003()).fair_zones(FairPolicy::SeriesV4R8),
+            Self::SeriesClassZone => linux.reclaim(no_gap).fair_zones(FairPolicy::SeriesV4R8),
+            Self::Default => Config::default(),
+        }
+    }
+
+    /// What its LRU lists belong to.
+    pub(crate) const fn lru(self) -> LruScope {
+        if matches!(self, Self::Default) { LruScope::Node } else { LruScope::Zone }
+    }
+}
