@@ -2,7 +2,7 @@
 
 use pageblock_frame::{PAGEBLOCK_FRAMES, Pfn};
 
-use super::outcome::Map;
+use super::outcome::{Map, ZoneMap};
 use super::script::Moment;
 use crate::machine::Machine;
 use crate::replay::BlockState;
@@ -18,7 +18,7 @@ pub(super) fn picture(machine: &Machine, phase: usize, moment: Moment) -> Map {
         let first = zone.span().start.as_u64() / PAGEBLOCK_FRAMES;
         let place = |pfn: Pfn| (pfn.as_u64() / PAGEBLOCK_FRAMES).saturating_sub(first) as usize;
         let scanners = machine.scanners(zone.kind()).map(|(migrate, free)| (place(migrate), place(free)));
-        (zone.kind().to_string(), blocks, scanners)
+        ZoneMap { name: zone.kind().to_string(), blocks, scanners }
     });
     Map { title: format!("{when} phase {phase}"), zones: zones.collect() }
 }

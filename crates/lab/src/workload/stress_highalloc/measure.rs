@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::anyhow;
 
@@ -42,14 +41,10 @@ impl Plan {
 
 /// Runs everything; `tick` is called after each run.
 pub(crate) fn measure(plan: &Plan, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; plan.runs()]));
+    let (jobs, results) = (Mutex::new(0..plan.runs()), Mutex::new(vec![None; plan.runs()]));
     std::thread::scope(|scope| {
         let work = || {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= plan.runs() {
-                    return;
-                }
+            while let Some(number) = jobs.lock().ok().and_then(|mut jobs| jobs.next()) {
                 let (flags, column, seed) = plan.job(number);
                 let run = once(plan.columns[column], plan.flags[flags], Scale::new(plan.memory), (seed, plan.seed));
                 if let Ok(mut results) = results.lock() {

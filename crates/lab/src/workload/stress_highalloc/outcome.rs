@@ -32,8 +32,17 @@ impl Run {
 pub(super) struct Map {
     /// When.
     pub(super) title: String,
-    /// By zone, its name, its pageblocks, and where the scanners last were, as pageblocks.
-    pub(super) zones: Vec<(String, Vec<crate::replay::BlockState>, Option<(usize, usize)>)>,
+    /// By zone.
+    pub(super) zones: Vec<ZoneMap>,
+}
+
+/// One zone of a picture.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct ZoneMap {
+    pub(super) name: String,
+    pub(super) blocks: Vec<crate::replay::BlockState>,
+    /// Pageblocks where the migrate scanner and the free scanner last were.
+    pub(super) scanners: Option<(usize, usize)>,
 }
 
 /// All runs of a column.

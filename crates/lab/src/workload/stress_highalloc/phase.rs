@@ -47,6 +47,9 @@ pub(super) struct Found {
     pub(super) successes: u64,
 }
 
+/// Who is told that a phase has all its blocks.
+pub(super) type Full = Rc<RefCell<dyn FnMut(&Machine)>>;
+
 /// The module.
 pub(super) struct Module {
     pub(super) flags: Flags,
@@ -55,7 +58,7 @@ pub(super) struct Module {
     pub(super) taken: Vec<Pfn>,
     pub(super) found: Rc<Cell<Found>>,
     /// Told when all attempts are made, before the blocks are freed.
-    pub(super) full: Rc<RefCell<dyn FnMut(&Machine)>>,
+    pub(super) full: Full,
     pub(super) done: Done,
 }
 

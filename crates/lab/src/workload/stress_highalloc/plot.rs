@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::outcome::{Map, Outcome, PHASES, Set};
+use super::outcome::{Map, Outcome, PHASES, Set, ZoneMap};
 use super::published::Published;
 use crate::report::{CELL, draw_row};
 
@@ -114,14 +114,14 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, title: &str, set: &Set, line
 /// The zones at one moment: one cell a pageblock, its colour the type, its shade how much is held; the scanners' places framed.
 pub(super) fn map(map: &Map) -> anyhow::Result<String> {
     let rows = |blocks: usize| blocks.div_ceil(BLOCKS) as i32;
-    let height: i32 = map.zones.iter().map(|(_, blocks, _)| TITLE + rows(blocks.len()) * CELL.1).sum();
+    let height: i32 = map.zones.iter().map(|zone| TITLE + rows(zone.blocks.len()) * CELL.1).sum();
     let mut svg = String::new();
     {
         let size = (BLOCKS as u32 * CELL.0 as u32, height.max(1) as u32);
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         area.fill(&WHITE).map_err(failed)?;
         let mut top = 0;
-        for (name, blocks, scanners) in &map.zones {
+        for ZoneMap { name, blocks, scanners } in &map.zones {
             area.draw(&Text::new(name.clone(), (0, top + 2), ("sans-serif", 13).into_font())).map_err(failed)?;
             top += TITLE;
             for (row, blocks) in blocks.chunks(BLOCKS).enumerate() {

@@ -57,9 +57,12 @@ fn short(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 10_000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
+/// One figure of a spread.
+type Part = fn(Spread) -> f64;
+
 fn successes(set: &Set, theirs: &Published) -> Table {
     let mut table = empty(set);
-    let parts: [(&str, fn(Spread) -> f64); 3] = [("Min", |s| s.min), ("Mean", |s| s.mean), ("Max", |s| s.max)];
+    let parts: [(&str, Part); 3] = [("Min", |s| s.min), ("Mean", |s| s.mean), ("Max", |s| s.max)];
     for phase in 0..PHASES {
         for (part, of) in parts {
             let name = format!("Success {} {part}", phase + 1);
