@@ -8,6 +8,60 @@ use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::dense::word_of;
 use crate::scattered::LEVEL;
 
+/// Words with less than that, after which the rest is looked at block by block: an ordered run has such at its ends only.
+const MOST_SMALL: u32 = 2;
+
+/// How much one call may still do, in units of about 35 instructions.
+#[derive(Debug)]
+pub(crate) struct Effort(u32);
+
+impl Effort {
+    /// A pageblock, or a word of one, that is looked for and settled.
+    pub(crate) const PAGEBLOCK: u32 = 6;
+    /// Another word of the same pageblock.
+    pub(crate) const WORD: u32 = 2;
+    /// A byte of a map that has become full.
+    pub(crate) const BYTE: u32 = 1;
+    /// A pageblock's largest order that rises.
+    pub(crate) const RISE: u32 = 3;
+    /// A pageblock that becomes wholly free.
+    pub(crate) const WHOLE: u32 = 14;
+
+    /// What a call for a per-CPU list may do beyond what it does for every block: with all that it keeps one call below 5,000
+    /// instructions.
+    pub(crate) const fn of_one_call() -> Self {
+        Self(44)
+    }
+
+    pub(crate) const fn unlimited() -> Self {
+        Self(u32::MAX)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_left(&self) -> bool {
+        self.0 > 0
+    }
+
+    #[inline(always)]
+    pub(crate) const fn spend(&mut self, units: u32) {
+        self.0 = self.0.saturating_sub(units);
+    }
+}
+
+/// What has come of a number of blocks that were given back.
+///
+/// ```
+/// let given = pageblock_buddy::Given::default();
+/// assert_eq!((given.done, given.refused), (0, 0));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Given {
+    /// So many, from the first on, are done with.
+    pub done: usize,
+    /// So many of them were not listed with this order, and have been left as they are.
+    pub refused: usize,
+}
+
 /// True if the first or the last two blocks lie in one word, as after refills that are freed in order.
 #[inline(always)]
 fn are_neighbours(blocks: &[u32]) -> bool {
@@ -26,11 +80,12 @@ impl ZoneCore<'_> {
         order: Order,
         migrate_type: MigrateType,
         mark: StateByte,
-        out: &mut [u32],
+        (out, effort): (&mut [u32], &mut Effort),
     ) -> usize {
         let o = u32::from(order.as_u8());
         let mut got = 0;
-        while got < out.len() {
+        while got < out.len() && effort.is_left() {
+            effort.spend(Effort::PAGEBLOCK);
             if o >= WORD_ORDER {
                 let Some(index) = self.take(o, migrate_type) else { break };
                 self.states.set(index, mark);
@@ -42,9 +97,9 @@ impl ZoneCore<'_> {
             self.freshen(block);
             let Some(rest) = out.get_mut(got..) else { break };
             let taken = if o == 0 && rest.len() >= WORD_FRAMES as usize {
-                self.take_words_of::<true>(block, (o, mark), rest)
+                self.take_words_of::<true>(block, (o, mark), (rest, effort))
             } else {
-                self.take_words_of::<false>(block, (o, mark), rest)
+                self.take_words_of::<false>(block, (o, mark), (rest, effort))
             };
             if taken == 0 {
                 break;
@@ -59,11 +114,12 @@ impl ZoneCore<'_> {
         &mut self,
         block: u32,
         (order, mark): (u32, StateByte),
-        out: &mut [u32],
+        (out, effort): (&mut [u32], &mut Effort),
     ) -> usize {
         let full_before = bits::full_words(self.presence(block));
         let mut got = 0;
-        while got < out.len() {
+        while got < out.len() && effort.is_left() {
+            effort.spend(Effort::WORD);
             let Some(b) = self.blocks.get_mut(block as usize) else { break };
             let wanted = b.presence >> (order * BLOCK_WORDS as u32);
             if wanted == 0 {
@@ -126,58 +182,82 @@ impl ZoneCore<'_> {
 
     /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`). Neighbours that follow one another are
     /// given back together. Returns how many heads were not so marked; those are left as they are.
-    pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32]) -> usize {
+    pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
         let o = u32::from(order.as_u8());
-        if o <= LEVEL && self.isolated_blocks == 0 && !self.has_unusable && !are_neighbours(blocks) {
-            return self.give_scattered(order, blocks);
+        let alike = o <= LEVEL && self.isolated_blocks == 0 && !self.has_unusable;
+        if alike && !are_neighbours(blocks) {
+            return self.give_scattered(order, blocks, effort);
         }
         // Two copies of one loop: without the look for whole words, single frames take fewer instructions.
-        if order == Order::ZERO && blocks.len() >= WORD_FRAMES as usize {
-            self.give_listed::<true>(order, blocks)
+        let mut given = if order == Order::ZERO && blocks.len() >= WORD_FRAMES as usize {
+            self.give_listed::<true>(order, blocks, (alike, effort))
         } else {
-            self.give_listed::<false>(order, blocks)
+            self.give_listed::<false>(order, blocks, (alike, effort))
+        };
+        if alike && effort.is_left() {
+            let rest = blocks.get(given.done..).unwrap_or_default();
+            let scattered = self.give_scattered(order, rest, effort);
+            given = Given { done: given.done + scattered.done, refused: given.refused + scattered.refused };
         }
+        given
     }
 
     #[inline(always)]
-    fn give_listed<const DENSE: bool>(&mut self, order: Order, blocks: &[u32]) -> usize {
+    fn give_listed<const DENSE: bool>(
+        &mut self,
+        order: Order,
+        blocks: &[u32],
+        (alike, effort): (bool, &mut Effort),
+    ) -> Given {
         let o = u32::from(order.as_u8());
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
-        let (mut word, mut mask, mut pieces, mut refused) = (u32::MAX, 0u64, 0, 0);
-        let mut rest = blocks.iter();
-        loop {
-            let here = rest.as_slice();
-            let Some(&index) = rest.next() else { break };
-            if index >> WORD_ORDER != word {
-                self.give_mask(word, mask, (o, pieces));
-                (word, mask, pieces) = (index >> WORD_ORDER, 0, 0);
-                if DENSE
-                    && let Some((frames, after)) = here.split_first_chunk()
-                    && let Some(whole) = word_of(frames)
-                    && self.give_word(whole)
-                {
-                    rest = after.iter();
-                    continue;
+        let (mut rest, mut refused, mut small) = (blocks, 0, 0);
+        while let Some(&first) = rest.first() {
+            if !effort.is_left() || (alike && small == MOST_SMALL) {
+                break;
+            }
+            effort.spend(Effort::PAGEBLOCK);
+            if DENSE
+                && let Some((frames, after)) = rest.split_first_chunk()
+                && let Some(whole) = word_of(frames)
+                && self.give_word(whole)
+            {
+                rest = after;
+                continue;
+            }
+            let word = first >> WORD_ORDER;
+            let (mut mask, mut taken, mut wrong) = (0u64, 0, 0);
+            // Without a chunk this is the end of the zone, or blocks larger than a word.
+            match self.states.chunk(word << WORD_ORDER).filter(|_| o < WORD_ORDER) {
+                Some(chunk) => {
+                    for &index in rest.iter().take_while(|&index| index >> WORD_ORDER == word) {
+                        taken += 1;
+                        let byte = &chunk[index as usize % WORD_FRAMES as usize];
+                        if StateByte::from_raw(byte.load(Ordering::Relaxed)).without_type() == listed {
+                            byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
+                            mask |= bits::ones(o) << (index % WORD_FRAMES);
+                        } else {
+                            wrong += 1;
+                        }
+                    }
+                    let pieces = taken as u32 - wrong;
+                    small += u32::from(pieces < RECOUNT_FROM);
+                    self.give_mask(word, mask, (o, pieces));
+                }
+                None => {
+                    taken = 1;
+                    if self.states.get(first).without_type() == listed {
+                        self.states.set(first, StateByte::INSIDE);
+                        self.give(first, o);
+                    } else {
+                        wrong = 1;
+                    }
                 }
             }
-            let Some(byte) = self.states.byte(index) else {
-                refused += 1;
-                continue;
-            };
-            if StateByte::from_raw(byte.load(Ordering::Relaxed)).without_type() != listed {
-                refused += 1;
-                continue;
-            }
-            byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
-            if o >= WORD_ORDER {
-                self.give(index, o);
-                continue;
-            }
-            mask |= bits::ones(o) << (index % WORD_FRAMES);
-            pieces += 1;
+            refused += wrong as usize;
+            rest = rest.get(taken..).unwrap_or_default();
         }
-        self.give_mask(word, mask, (o, pieces));
-        refused
+        Given { done: blocks.len() - rest.len(), refused }
     }
 
     /// Gives back `pieces` blocks of `order` of one word (counted through the zone).

@@ -3,6 +3,7 @@
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, PfnRange, Platform, StateByte};
 
 use crate::Zone;
+use crate::bulk::{Effort, Given};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::edit::aligned_pieces;
 use crate::error::{FreeError, IsolateError, SplitError, ZoneError};
@@ -90,8 +91,25 @@ impl Zone<'_> {
     /// Writes zone-relative indices, returns how many.
     #[inline]
     pub fn alloc_bulk<P: Platform>(&self, order: Order, migrate_type: MigrateType, out: &mut [u32]) -> usize {
+        self.alloc_within::<P>((order, migrate_type), out, Effort::unlimited())
+    }
+
+    /// As [`alloc_bulk`](Self::alloc_bulk), with a bound on what the call does: fewer blocks, but at least one, where they are few
+    /// to a pageblock.
+    #[inline]
+    pub fn alloc_some<P: Platform>(&self, order: Order, migrate_type: MigrateType, out: &mut [u32]) -> usize {
+        self.alloc_within::<P>((order, migrate_type), out, Effort::of_one_call())
+    }
+
+    #[inline]
+    fn alloc_within<P: Platform>(
+        &self,
+        (order, migrate_type): (Order, MigrateType),
+        out: &mut [u32],
+        mut effort: Effort,
+    ) -> usize {
         let mut core = self.lock::<P>();
-        let got = core.take_many(order, migrate_type, StateByte::listed(order, migrate_type), out);
+        let got = core.take_many(order, migrate_type, StateByte::listed(order, migrate_type), (out, &mut effort));
         self.publish(&core);
         got
     }
@@ -100,10 +118,22 @@ impl Zone<'_> {
     /// they are.
     #[inline]
     pub fn free_bulk<P: Platform>(&self, order: Order, blocks: &[u32]) -> usize {
+        self.free_within::<P>(order, blocks, Effort::unlimited()).refused
+    }
+
+    /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before the last block, and does
+    /// at least one.
+    #[inline]
+    pub fn free_some<P: Platform>(&self, order: Order, blocks: &[u32]) -> Given {
+        self.free_within::<P>(order, blocks, Effort::of_one_call())
+    }
+
+    #[inline]
+    fn free_within<P: Platform>(&self, order: Order, blocks: &[u32], mut effort: Effort) -> Given {
         let mut core = self.lock::<P>();
-        let refused = core.give_many(order, blocks);
+        let given = core.give_many(order, blocks, &mut effort);
         self.publish(&core);
-        refused
+        given
     }
 }
 

@@ -65,6 +65,7 @@ mod zonelist;
 
 pub use self::core::ZoneCore;
 pub use boost::{BoostArithmetic, BoostRule};
+pub use bulk::Given;
 pub use check::Violation;
 pub use dense::word_of;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};

@@ -10,6 +10,7 @@ use pageblock_frame::sync::Ordering;
 use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte};
 
 use crate::bits::{self, WORD_ORDER};
+use crate::bulk::{Effort, Given};
 use crate::candidates::Candidates;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 
@@ -60,34 +61,42 @@ const MOST_SUMMED: usize = 1 << 14;
 impl ZoneCore<'_> {
     /// Gives back blocks of an order up to [`LEVEL`] whose heads are marked as listed, in a zone whose free frames all
     /// count alike. Returns how many heads were not so marked; those are left as they are.
-    pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32]) -> usize {
+    pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
         let (mut rest, mut refused) = (blocks, 0);
-        while let Some(&first) = rest.first() {
+        while effort.is_left()
+            && let Some(&first) = rest.first()
+        {
             // All blocks of a list have the same state.
             let state = self.states.get(first);
             if state.without_type() != listed {
                 refused += 1;
+                effort.spend(Effort::BYTE);
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
             let some = rest.get(..MOST_SUMMED).unwrap_or(rest);
             let (done, whole) = match order.as_u8() {
-                0 => self.give_alike::<true>(order, state, some),
-                _ => self.give_alike::<false>(order, state, some),
+                0 => self.give_alike::<true>(order, state, (some, effort)),
+                _ => self.give_alike::<false>(order, state, (some, effort)),
             };
             rest = rest.get(done..).unwrap_or_default();
             if whole && let Some(last) = some.get(done - 1) {
                 self.make_whole(last >> BLOCK_SHIFT);
             }
         }
-        refused
+        Given { done: blocks.len() - rest.len(), refused }
     }
 
     /// Gives back blocks whose heads have this state. Says how many until one had another, or a pageblock became wholly free
     /// with the last. `SINGLE` means order 0, as a constant.
     #[inline(never)]
-    fn give_alike<const SINGLE: bool>(&mut self, order: Order, state: StateByte, blocks: &[u32]) -> (usize, bool) {
+    fn give_alike<const SINGLE: bool>(
+        &mut self,
+        order: Order,
+        state: StateByte,
+        (blocks, effort): (&[u32], &mut Effort),
+    ) -> (usize, bool) {
         let o = if SINGLE { 0 } else { u32::from(order.as_u8()) };
         let Some(mut table) = BlockTable::new(self.blocks, self.states) else { return (blocks.len(), false) };
         let (mut grown, mut words, mut done, mut whole) = (0u64, 0u64, 0, false);
@@ -111,17 +120,23 @@ impl ZoneCore<'_> {
                 continue;
             }
             let mut reached = merged;
+            effort.spend(Effort::BYTE);
             if merged == ALL {
                 let bytes = bits::full_bytes(b.map[(index >> WORD_ORDER) as usize % BLOCK_WORDS]);
                 let in_word = MERGED[bytes as usize % 256][(index / 8) as usize % 8];
                 words = words.wrapping_add(GROWN[in_word as usize]);
                 reached = in_word.wrapping_add(LEVEL as u8);
-                if reached as i8 <= b.top as i8 && in_word != ALL {
+                if reached as i8 <= b.top as i8 && in_word != ALL && effort.is_left() {
                     continue;
                 }
             }
+            effort.spend(Effort::RISE);
             if rise(b, (index, reached), &mut self.nr_free, &mut self.candidates) {
+                effort.spend(Effort::WHOLE);
                 whole = true;
+                break;
+            }
+            if !effort.is_left() {
                 break;
             }
         }

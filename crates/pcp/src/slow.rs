@@ -6,7 +6,7 @@
 //! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much. Reclaim
 //! brings the limits down to one batch.
 
-use pageblock_buddy::{FreeError, Zone, word_of};
+use pageblock_buddy::{FreeError, Given, Zone, word_of};
 use pageblock_frame::sync::{Inside, Ordering, View};
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
 
@@ -73,7 +73,10 @@ impl<P: Platform> PcpLists<'_, P> {
             let blocks =
                 if accounted { self.accounted_refill(zone, view, list) } else { self.bounded_refill(view, list) };
             let order = list.order();
-            let got = view.fill(list.stack(), blocks, |slots| zone.alloc_bulk::<P>(order, migrate_type, slots));
+            let got = view.fill(list.stack(), blocks, |slots| match accounted {
+                true => zone.alloc_bulk::<P>(order, migrate_type, slots),
+                false => zone.alloc_some::<P>(order, migrate_type, slots),
+            });
             let last = view.frames_of(list.stack()).last().copied();
             let tune = view.value();
             tune.count += got << order.as_u8();
@@ -140,15 +143,20 @@ impl<P: Platform> PcpLists<'_, P> {
         }
     }
 
-    /// Gives up to `blocks` of a list's blocks, those that have been there longest, back to the zone. Returns how many.
+    /// Gives up to `blocks` of a list's blocks, those that have been there longest, back to the zone. Returns how many: with
+    /// bounded lists perhaps less, but one at least.
     pub(crate) fn give_back(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, list: List, blocks: u32) -> u32 {
         if view.len(list.stack()) == 0 {
             return 0;
         }
         let order = list.order();
         let given = view.take_oldest(list.stack(), blocks, |oldest| {
-            let refused = zone.free_bulk::<P>(order, oldest);
-            debug_assert_eq!(refused, 0, "blocks on a list are marked as listed");
+            let given = match self.config.tuning {
+                Tuning::Bounded => zone.free_some::<P>(order, oldest),
+                _ => Given { done: oldest.len(), refused: zone.free_bulk::<P>(order, oldest) },
+            };
+            debug_assert_eq!(given.refused, 0, "blocks on a list are marked as listed");
+            given.done
         });
         let tune = view.value();
         tune.count = tune.count.saturating_sub(given << order.as_u8());
@@ -214,8 +222,8 @@ impl<P: Platform> PcpLists<'_, P> {
         let mut left = blocks;
         for list in List::all(self.config.set) {
             left -= self.give_back(zone, view, list, left);
-            if left == 0 {
-                return List::all(self.config.set).all(|list| view.len(list.stack()) == 0);
+            if view.len(list.stack()) > 0 {
+                return false;
             }
         }
         true

@@ -190,10 +190,10 @@ impl<T> View<'_, T> {
         filled as u32
     }
 
-    pub fn take_oldest(&mut self, stack: StackId, most: u32, take: impl FnOnce(&[u32])) -> u32 {
+    pub fn take_oldest(&mut self, stack: StackId, most: u32, take: impl FnOnce(&[u32]) -> usize) -> u32 {
         let frames = self.with(stack, |stack| stack.frames.clone());
-        let taken = (most as usize).min(frames.len());
-        take(&frames[..taken]);
+        let shown = (most as usize).min(frames.len());
+        let taken = take(&frames[..shown]).min(shown);
         self.with(stack, |stack| stack.frames.drain(..taken).count() as u32)
     }
 

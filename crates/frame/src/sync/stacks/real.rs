@@ -376,15 +376,17 @@ impl<T> View<'_, T> {
         filled
     }
 
-    /// Takes up to `most` of the frames that were pushed first, and hands them to `take`. Returns how many.
+    /// Shows up to `most` of the frames that were pushed first to `take`, and takes as many of them off as it says, from the first on.
+    /// Returns how many.
     #[inline]
-    pub fn take_oldest(&mut self, stack: StackId, most: u32, take: impl FnOnce(&[u32])) -> u32 {
+    pub fn take_oldest(&mut self, stack: StackId, most: u32, take: impl FnOnce(&[u32]) -> usize) -> u32 {
         let head = self.head(stack);
         let (top, first) = (head.top.load(Ordering::Relaxed), head.first);
         let held = top - first;
-        let taken = most.min(held);
-        // SAFETY: as in `fill`, for the slots `first..first + taken`, which lie below `top`.
-        take(unsafe { core::slice::from_raw_parts(self.slot(first).as_ptr(), taken as usize) });
+        let shown = most.min(held);
+        // SAFETY: as in `fill`, for the slots `first..first + shown`, which lie below `top`.
+        let oldest = unsafe { core::slice::from_raw_parts(self.slot(first).as_ptr(), shown as usize) };
+        let taken = (take(oldest) as u32).min(shown);
         if taken < held {
             // SAFETY: the slots from `first + taken` up to `top` move down to `first`, all of them the stack's.
             unsafe { self.slot(first + taken).copy_to(self.slot(first), (held - taken) as usize) };

@@ -64,7 +64,11 @@ fn bulk_moves_keep_the_order() {
         });
         assert_eq!((filled, inside.len(id(3)), inside.capacity(id(3))), (3, 3, 3));
         let mut oldest = Vec::new();
-        assert_eq!(inside.take_oldest(id(3), 2, |frames| oldest.extend_from_slice(frames)), 2);
+        let mut take = |frames: &[u32]| {
+            oldest.extend_from_slice(frames);
+            frames.len()
+        };
+        assert_eq!(inside.take_oldest(id(3), 2, &mut take), 2);
         assert_eq!((oldest.as_slice(), inside.frames_of(id(3))), (&[10, 11][..], &[12][..]));
         inside.set_limit(id(3), 2);
         assert!(inside.push(id(3), 1));
