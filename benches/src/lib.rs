@@ -4,6 +4,7 @@
 //! * [`loops`]: alloc+free pairs, a random mix at half occupancy, bulk
 //! * [`compaction`]: zones in which its scanners find nothing; [`moves`]: what it costs where they find something
 //! * [`floor`]: the least that a per-CPU list could cost; [`two`]: two threads; [`ratios`]: times against both
+//! * [`worst`]: histories that make one call dear
 //! * [`rows`]: each loop by name, as `benches/instructions` counts it
 //!
 //! `unsafe` is where a zone or an allocator owns its storage through the testkit, and where frames without anything
@@ -20,6 +21,7 @@ pub mod moves;
 pub mod ratios;
 pub mod rows;
 pub mod two;
+pub mod worst;
 
 pub use allocators::Frames;
 

@@ -7,7 +7,7 @@ use crate::allocators::{Bitmap, BuddySystem, Nothing, OurZone};
 use crate::floor::Floor;
 use crate::loops::{self, Mix};
 use crate::machine::Machine;
-use crate::{Frames, POOL, compaction};
+use crate::{Frames, POOL, compaction, worst};
 
 /// A loop with a name.
 ///
@@ -44,6 +44,7 @@ pub const ROWS: &[Row] = &[
     row("pcp.bulk_free", bulk_free::<Machine, IN_ORDER>, PASS, Some("harness.bulk_free")),
     row("pcp.bulk_free_random", bulk_free::<Machine, RANDOM>, PASS, Some("harness.bulk_free")),
     row("pcp.mix", mix::<Machine>, STEP, Some("harness.step")),
+    row("pcp.worst", worst::worst, WORST, None),
     row("zone.bulk_alloc", bulk_alloc::<OurZone>, PASS, Some("harness.bulk_alloc")),
     row("zone.bulk_free", bulk_free::<OurZone, IN_ORDER>, PASS, Some("harness.bulk_free")),
     row("zone.bulk_free_random", bulk_free::<OurZone, RANDOM>, PASS, Some("harness.bulk_free")),
@@ -110,6 +111,9 @@ const STEP: Size = (MIX.0, 2);
 /// One of length is an operation; the loop runs over so many frames of the pool. What comes before and after it, whatever
 /// its length, are all the frames: so the difference between the lengths is that of the loop alone.
 const PASS: Size = ((POOL / 4, POOL), 1);
+/// The dearest history that `benches/worst` has found, without and with its last call.
+const WORST: Size = ((2 * DEAREST, 2 * DEAREST + 1), 1);
+const DEAREST: u64 = 108;
 /// Whether frames are freed in the order in which they were allocated.
 const IN_ORDER: bool = false;
 const RANDOM: bool = true;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use pageblock_benches::machine::TwoCpus;
 use pageblock_benches::rows::{ROWS, Row, find};
+use pageblock_benches::worst::{HISTORIES, History};
 
 fn main() -> ExitCode {
     // Not known when the program is compiled, as no CPU's number is.
@@ -18,6 +19,11 @@ fn main() -> ExitCode {
                 println!("{short} {long} {units} {}", control.unwrap_or("-"));
             }
             None => return unknown(name),
+        },
+        ["--histories"] => println!("{HISTORIES}"),
+        ["--history", number] => match number.parse() {
+            Ok(number) => println!("{:?}", History::new(number)),
+            Err(_) => return usage(),
         },
         [name, length] => match (find(name), length.parse()) {
             (Some(row), Ok(length)) => (row.run)(length),

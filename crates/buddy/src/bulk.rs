@@ -194,7 +194,7 @@ impl ZoneCore<'_> {
         } else {
             self.give_listed::<false>(order, blocks, (alike, effort))
         };
-        if alike && effort.is_left() {
+        if given.done < blocks.len() && alike && effort.is_left() {
             let rest = blocks.get(given.done..).unwrap_or_default();
             let scattered = self.give_scattered(order, rest, effort);
             given = Given { done: given.done + scattered.done, refused: given.refused + scattered.refused };
