@@ -95,16 +95,24 @@ impl<P: Platform> Request<P> {
     /// The flags of the slow path's attempts, down to the min watermark (`gfp_to_alloc_flags()`).
     pub(crate) fn slow_flags(&self) -> AllocFlags {
         let flags = self.gfp.slow_alloc_flags(self.order);
-        if self.inner.spreading == ZoneSpreading::Throughout { flags | AllocFlags::NOFRAGMENT } else { flags }
+        if self.avoids_mixing() { flags | AllocFlags::NOFRAGMENT } else { flags }
+    }
+
+    /// Mixing is avoided until reclaim and compaction have been tried, on a platform that has either, and the last attempt after them.
+    pub(crate) fn avoids_mixing(&self) -> bool {
+        !P::SMALL_CODE
+            && (P::reclaimer().is_some() || P::migrator().is_some())
+            && self.inner.spreading == ZoneSpreading::Throughout
     }
 
     /// Spreading over zones makes sense if the preferred zone is Normal and there is a DMA32 below it on its node
     /// (`alloc_flags_nofragment()`).
     fn may_spread(&self) -> bool {
-        match self.inner.spreading {
-            ZoneSpreading::Off => return false,
-            ZoneSpreading::Throughout => return true,
-            ZoneSpreading::On => {}
+        if self.inner.spreading == ZoneSpreading::Off {
+            return false;
+        }
+        if self.avoids_mixing() {
+            return true;
         }
         let mut zones = self.zones();
         let preferred = zones.next();
@@ -132,15 +140,14 @@ impl<P: Platform> Request<P> {
         if flags.contains(AllocFlags::FAIR) {
             return self.walk_fair(flags);
         }
-        let stalls = flags.contains(AllocFlags::FRAGMENT_STALL);
-        if self.inner.spreading == ZoneSpreading::Throughout && !stalls {
+        if self.avoids_mixing() {
             // Other nodes are worth it, too, and so are reclaim and compaction.
             return self.walk_zones(flags, None);
         }
         // Only the preferred node is worth a detour; then again with mixing allowed.
         let local = self.zones().next().map(Zone::node);
         self.walk_zones(flags, local).or_else(|| {
-            if stalls {
+            if flags.contains(AllocFlags::FRAGMENT_STALL) {
                 stall::stall(self);
             }
             self.walk_zones(flags.difference(AllocFlags::NOFRAGMENT | AllocFlags::FRAGMENT_STALL), None)
@@ -154,7 +161,7 @@ impl<P: Platform> Request<P> {
         if P::SMALL_CODE {
             return None;
         }
-        let avoided = self.inner.spreading == ZoneSpreading::Throughout || self.zones().any(|zone| zone.boost() > 0);
+        let avoided = self.avoids_mixing() || self.zones().any(|zone| zone.boost() > 0);
         if !avoided {
             return None;
         }

@@ -15,7 +15,6 @@ use pageblock_frame::trace::Event;
 use pageblock_frame::{AllocFlags, Gfp, Order, Platform};
 
 use crate::PageAllocator;
-use crate::inner::Inner;
 use crate::request::Request;
 use crate::slowpath::wake_kswapd;
 
@@ -87,11 +86,12 @@ impl StallCounters {
     }
 }
 
-impl<P: Platform> Inner<P> {
-    /// [`AllocFlags::FRAGMENT_STALL`] if a request with these flags may stall: it is movable, so that compaction can follow, and may
-    /// wait.
-    pub(crate) const fn stall_flag(&self, gfp: Gfp) -> AllocFlags {
-        if self.stall_order > 0 && gfp.contains(Gfp::MOVABLE.union(Gfp::DIRECT_RECLAIM)) {
+impl<P: Platform> Request<P> {
+    /// [`AllocFlags::FRAGMENT_STALL`] if the request may stall: it is movable, so that compaction can follow, and may wait. Who reclaims
+    /// and compacts before mixing has no use for it.
+    pub(crate) fn stall_flag(&self) -> AllocFlags {
+        let suits = self.gfp.contains(Gfp::MOVABLE.union(Gfp::DIRECT_RECLAIM));
+        if self.inner.stall_order > 0 && suits && !self.avoids_mixing() {
             AllocFlags::FRAGMENT_STALL
         } else {
             AllocFlags::empty()

@@ -10,7 +10,7 @@ use crate::error::AllocError;
 /// The same as [`at_min`]; a request that may stall rather than mix does so now, once.
 pub(super) fn first_attempt<P: Platform>(climb: &Climb<P>) -> Step {
     let request = &climb.request;
-    got(request.walk(climb.flags() | request.inner.stall_flag(request.gfp)))
+    got(request.walk(climb.flags() | request.stall_flag()))
 }
 
 /// Down to the min watermark, and below as far as the flags permit.

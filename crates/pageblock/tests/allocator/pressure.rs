@@ -1,11 +1,15 @@
 //! Watermark boost: what a mixing of migrate types does to its zone.
 
-use pageblock::{BoostRule, Config, Gfp, MigrateType, Platform, Zone, ZoneKind, ZoneLimits};
+use pageblock::{BoostRule, Config, Gfp, MigrateType, Platform, Zone, ZoneKind, ZoneLimits, ZoneSpreading};
 
 use crate::machine::{Booted, MIB, boot_on, memory, order, zone};
 use crate::pressed::{self, Pressed};
 
-const SINGLE: Config = Config::new().zones(ZoneLimits::single()).min_free_kbytes(Some(1024)).per_cpu_lists(None);
+const SINGLE: Config = Config::new()
+    .zones(ZoneLimits::single())
+    .spreading(ZoneSpreading::On)
+    .min_free_kbytes(Some(1024))
+    .per_cpu_lists(None);
 
 /// Boots a machine whose pageblocks all have movable residents and, between them, one free frame in eight: whatever is not movable
 /// has to mix.

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use pageblock::{Config, Frames, Gfp, Next, NodeId, Region};
+use pageblock::{Config, Frames, Gfp, Next, NodeId, Region, ZoneSpreading};
 use pageblock_frame::reclaim::Shrunk;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -28,6 +28,11 @@ struct Load {
 /// kswapd runs until it sleeps.
 fn kswapd(frames: &Booted<Pressed>) {
     while frames.kswapd_step(NodeId::new(0)) == Next::Again {}
+}
+
+/// The oldest page; who frees it has the cache to itself.
+fn next(cache: &RefCell<VecDeque<Held>>) -> Option<Held> {
+    cache.borrow_mut().pop_front()
 }
 
 impl Load {
@@ -118,4 +123,13 @@ fn the_default_mixes_less_than_linux_for_little_more_reclaim() {
     println!("{ours} mixings and {reclaimed} frames reclaimed; Linux 6.1: {linux} and {linux_reclaimed}");
     assert!(ours < linux, "{ours} against {linux}");
     assert!(reclaimed * 10 < linux_reclaimed * 11, "{reclaimed} against {linux_reclaimed}");
+}
+
+#[test]
+fn who_reclaims_before_mixing_hardly_mixes() {
+    let throughout = Config::new().spreading(ZoneSpreading::Throughout);
+    let ((ours, reclaimed), (spread, spread_reclaimed)) = (run(throughout), run(Config::new()));
+    println!("{ours} mixings and {reclaimed} frames reclaimed; spreading only: {spread} and {spread_reclaimed}");
+    assert!(ours * 10 < spread, "{ours} against {spread}");
+    assert!(reclaimed * 10 < spread_reclaimed * 11, "{reclaimed} against {spread_reclaimed}");
 }

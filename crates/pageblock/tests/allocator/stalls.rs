@@ -1,14 +1,18 @@
 //! The stall of 2018 (seed 002, patch 4): who waits, for what, how long, and that nothing is lost by it.
 
-use pageblock::{Config, Gfp, MigrateType, NodeId, STALL_LIMIT, Watermarks, Zone, ZoneKind, ZoneLimits};
+use pageblock::{Config, Gfp, MigrateType, NodeId, STALL_LIMIT, Watermarks, Zone, ZoneKind, ZoneLimits, ZoneSpreading};
 use pageblock_frame::trace::Event;
 use pageblock_testkit::host::record;
 
 use crate::machine::{Booted, MIB, boot_on, memory, order, zone};
 use crate::pressed::{self, Pressed};
 
-const SINGLE: Config =
-    Config::new().zones(ZoneLimits::single()).min_free_kbytes(Some(0)).per_cpu_lists(None).fragment_stall_order(4);
+const SINGLE: Config = Config::new()
+    .zones(ZoneLimits::single())
+    .spreading(ZoneSpreading::On)
+    .min_free_kbytes(Some(0))
+    .per_cpu_lists(None)
+    .fragment_stall_order(4);
 
 /// A machine whose pageblocks are all unmovable, in use but for free blocks of `1 << hole` frames, one in sixteen; between min and
 /// low, so that the slow path has to serve.
