@@ -3,12 +3,10 @@
 use core::fmt;
 
 use pageblock_buddy::{FreeError, Zone};
-#[cfg(not(loom))]
-use pageblock_frame::PfnRange;
 use pageblock_frame::sync::{
     AtomicBool, AtomicU8, AtomicU32, CpuStacks, CpuStacksRef, Inside, Lock, Ordering, StackId,
 };
-use pageblock_frame::{CpuId, MigrateType, Order, Pfn, Platform, StateByte, TypeBits};
+use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte, TypeBits};
 
 use crate::config::{PcpConfig, Tuning};
 use crate::counters::Past;
