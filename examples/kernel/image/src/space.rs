@@ -1,8 +1,8 @@
 //! An address space as a process has one: pages of the lower half that its frames can be moved from under.
 //!
-//! [`Space`] is one of this kernel's two owners of movable memory (`owners.rs` puts them together). A page on the move is not present; whoever touches it meanwhile waits in the
-//! page-fault handler. The order is: mark the entry, shoot the translation down on every CPU, copy, enter the new frame. So no
-//! write can go to the old frame after it was copied.
+//! [`Space`] is one of this kernel's two owners of movable memory (`owners.rs` puts them together). A page on the move is not
+//! present; whoever touches it meanwhile waits in the page-fault handler. The order is: mark the entry, shoot the translation down
+//! on every CPU, copy, enter the new frame. So no write can go to the old frame after it was copied.
 //!
 //! # Lock order
 //! The space's lock, then shoot-downs. Nothing is allocated under it: an allocation may compact, and compaction comes
