@@ -30,11 +30,6 @@ fn kswapd(frames: &Booted<Pressed>) {
     while frames.kswapd_step(NodeId::new(0)) == Next::Again {}
 }
 
-/// The oldest page; who frees it has the cache to itself.
-fn next(cache: &RefCell<VecDeque<Held>>) -> Option<Held> {
-    cache.borrow_mut().pop_front()
-}
-
 impl Load {
     fn new(config: Config, seed: u64) -> Self {
         let map = [memory(96 * MIB)[0], Region::from((4 * GIB, 160 * MIB, true))];
