@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use crate::workload::pcp::{self, Kind, PcpArgs};
-use crate::workload::{highalloc, stress_highalloc, timedmunlock, tiobench};
+use crate::workload::{highalloc, stress_highalloc, thpfioscale, timedmunlock, tiobench};
 
 /// An experiment.
 #[derive(Debug, Subcommand)]
@@ -12,6 +12,8 @@ pub(crate) enum Experiment {
     Highalloc(highalloc::HighallocArgs),
     /// Ask a busy machine for huge pages: compaction with the seed's patches 2 to 6, and ours (seed 000)
     StressHighalloc(stress_highalloc::StressHighallocArgs),
+    /// Fill memory with small files and touch huge pages: how often migrate types are mixed (seed 002)
+    Thpfioscale(thpfioscale::ThpfioscaleArgs),
     /// Unlock a large locked area: the seed's seven patches and our own form (seed 001)
     Timedmunlock(timedmunlock::TimedMunlockArgs),
     /// Senders and receivers in groups, with forks and exits: zone-lock acquisitions by per-CPU lists (seed 004)
@@ -29,6 +31,7 @@ pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
     match experiment {
         Experiment::Highalloc(args) => highalloc::run(args),
         Experiment::StressHighalloc(args) => stress_highalloc::run(args),
+        Experiment::Thpfioscale(args) => thpfioscale::run(args),
         Experiment::Timedmunlock(args) => timedmunlock::run(args),
         Experiment::Hackbench(args) => pcp::run(Kind::Hackbench, args),
         Experiment::Netperf(args) => pcp::run(Kind::Netperf, args),

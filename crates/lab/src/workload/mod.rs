@@ -5,10 +5,12 @@
 //! * [`stress_highalloc`]: seed 000, huge pages on a busy machine
 //! * [`timedmunlock`]: seed 001, the time that munlock of a large area takes
 //! * [`tiobench`]: seed 003, throughput and scanning by zone of streams twice as large as memory.
+//! * [`thpfioscale`]: seed 002, mixing of migrate types while small files fill memory.
 
 pub(crate) mod highalloc;
 mod output;
 pub(crate) mod pcp;
 pub(crate) mod stress_highalloc;
+pub(crate) mod thpfioscale;
 pub(crate) mod timedmunlock;
 pub(crate) mod tiobench;

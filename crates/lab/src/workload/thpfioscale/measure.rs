@@ -1,0 +1,124 @@
+//! Running the benchmark: every block, every column, several times.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::anyhow;
+use serde::Serialize;
+
+use super::ThpfioscaleArgs;
+use super::column::{Block, Column};
+use super::script;
+
+/// What one run gave.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    /// Requests that were served from less than a pageblock of another type.
+    pub(crate) events: u64,
+    /// The same while files were written, read, and while threads touched.
+    pub(crate) events_by_phase: [u64; 3],
+    /// All requests that were served from another type.
+    pub(crate) fallbacks: u64,
+    /// Mean time to fill 2 MiB, in microseconds, by how they came; `None` if none came so.
+    pub(crate) base_latency_us: Option<f64>,
+    pub(crate) huge_latency_us: Option<f64>,
+    pub(crate) slots: u64,
+    pub(crate) huge_slots: u64,
+    /// Pages that there was no memory for.
+    pub(crate) failed: u64,
+    pub(crate) stalls: u64,
+    pub(crate) stalled_ns: u64,
+    pub(crate) longest_stall_ns: u64,
+    /// Stalls of up to 4, 8, 12, 16, 20 ms, and longer.
+    pub(crate) stall_durations: [u64; pageblock::STALL_BUCKETS],
+    pub(crate) kswapd_wakes: u64,
+    pub(crate) simulated_ns: u64,
+}
+
+impl Run {
+    /// Of the 2 MiB slots, those that came as a huge page, in percent.
+    pub(crate) fn huge_percent(&self) -> f64 {
+        100.0 * self.huge_slots as f64 / (self.slots as f64).max(1.0)
+    }
+}
+
+/// All runs of a column in a block.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Cell {
+    pub(crate) column: Column,
+    pub(crate) runs: Vec<Run>,
+}
+
+impl Cell {
+    /// Mean of a number over the runs.
+    pub(crate) fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        self.runs.iter().map(of).sum::<f64>() / (self.runs.len() as f64).max(1.0)
+    }
+}
+
+/// A block of the table.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Part {
+    pub(crate) block: Block,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) memory_bytes: u64,
+    pub(crate) iterations: u32,
+    pub(crate) seed: u64,
+    pub(crate) parts: Vec<Part>,
+}
+
+fn blocks(args: &ThpfioscaleArgs) -> Vec<Block> {
+    Block::ALL.into_iter().filter(|block| !args.one_node || block.nodes == 1).collect()
+}
+
+/// Number of runs.
+pub(super) fn runs(args: &ThpfioscaleArgs) -> u64 {
+    (blocks(args).len() * Column::ALL.len()) as u64 * u64::from(args.iterations.get())
+}
+
+/// Runs everything, on all of the host's CPUs; `tick` is called after each run.
+pub(super) fn measure(args: &ThpfioscaleArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
+    let blocks = blocks(args);
+    let columns = Column::ALL.len();
+    let total = runs(args) as usize;
+    let job = |number: usize| {
+        let (rest, column) = (number / columns, Column::ALL[number % columns]);
+        (rest % blocks.len(), column, args.seed + (rest / blocks.len()) as u64)
+    };
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; total]));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= total {
+                return;
+            }
+            let (block, column, seed) = job(number);
+            let run = script::run(blocks[block], column, args.memory, seed).map_err(|error| format!("{error:#}"));
+            if let Ok(mut results) = results.lock() {
+                results[number] = Some(run);
+            }
+            tick();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, Into::into) {
+            scope.spawn(work);
+        }
+    });
+    let results = results.into_inner().map_err(|_| anyhow!("a run did not end"))?;
+    let empty = |block: &Block| {
+        let cells = Column::ALL.iter().map(|column| Cell { column: *column, runs: Vec::new() }).collect();
+        Part { block: *block, cells }
+    };
+    let mut parts: Vec<Part> = blocks.iter().map(empty).collect();
+    for (number, result) in results.into_iter().enumerate() {
+        let run = result.ok_or_else(|| anyhow!("run {number} is missing"))?.map_err(|error| anyhow!(error))?;
+        parts[job(number).0].cells[number % columns].runs.push(run);
+    }
+    Ok(Outcome { memory_bytes: args.memory, iterations: args.iterations.get(), seed: args.seed, parts })
+}
