@@ -52,6 +52,8 @@ pub(crate) struct Files {
     /// Files known in memory, the one that was looked at longest ago first; some perhaps deleted by now.
     known: VecDeque<FileId>,
     known_count: u64,
+    /// What was used once has no mark (Linux since 3.18): only a second use gives a second chance.
+    pub(super) marks_second_use: bool,
 }
 
 /// What a shrinker does with the file that is next.
@@ -152,6 +154,9 @@ impl Files {
         }
         if file.objects.is_empty() && !rest.is_empty() {
             file.objects = rest;
+            if self.marks_second_use {
+                file.looks = Looks::FreeDentry;
+            }
             self.known.push_back(id);
             self.known_count += 1;
         } else {
@@ -172,8 +177,10 @@ impl Files {
                 self.known.push_back(id);
                 return Some(Pruned::Kept);
             }
+            let freed = file.looks == Looks::FreeDentry;
             let next = match file.looks {
                 Looks::Unmark => Looks::FreeDentry,
+                Looks::FreeDentry if self.marks_second_use => Looks::FreeInode,
                 Looks::FreeDentry => Looks::UnmarkInode,
                 Looks::UnmarkInode => Looks::FreeInode,
                 Looks::FreeInode => {
@@ -183,7 +190,7 @@ impl Files {
             };
             file.looks = next;
             self.known.push_back(id);
-            let dentry = if next == Looks::UnmarkInode { file.dentry.take() } else { None };
+            let dentry = if freed { file.dentry.take() } else { None };
             return Some(dentry.map_or(Pruned::Kept, Pruned::Dentry));
         }
     }

@@ -146,6 +146,7 @@ impl Machine {
                 memory,
             }
         });
+        machine.files.borrow_mut().marks_second_use = setup.marks_second_use;
         machine.start_threads();
         Ok(machine)
     }

@@ -23,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) cpus: u32,
     /// Of the machine's dice.
     pub(crate) seed: u64,
+    /// Dentries and inodes are marked by their second use, as since Linux 3.18, rather than by their first.
+    pub(crate) marks_second_use: bool,
 }
 
 impl Setup {
@@ -33,7 +35,15 @@ impl Setup {
         memory.lru = lru;
         memory.swap = bytes / PAGE_SIZE / 2;
         let shrink = if lru == LruScope::Zone { ShrinkConfig::linux_3_13() } else { ShrinkConfig::default() };
-        Self { memory, shrink, journal_hold: 0, dirty_expire: costs::DIRTY_EXPIRE, cpus, seed: 1 }
+        Self {
+            memory,
+            shrink,
+            journal_hold: 0,
+            dirty_expire: costs::DIRTY_EXPIRE,
+            cpus,
+            seed: 1,
+            marks_second_use: false,
+        }
     }
 
     /// With these dice.
