@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use crate::workload::pcp::{self, Kind, PcpArgs};
-use crate::workload::{highalloc, stress_highalloc, thpfioscale, timedmunlock, tiobench};
+use crate::workload::{highalloc, stress_highalloc, thpfioscale, timedmunlock, tiobench, two_files};
 
 /// An experiment.
 #[derive(Debug, Subcommand)]
@@ -24,6 +24,8 @@ pub(crate) enum Experiment {
     Fsmark(PcpArgs),
     /// Files twice as large as memory, written and read: throughput, latency and scanning by zone (seed 003)
     Tiobench(tiobench::TiobenchArgs),
+    /// A file is read once, then a second one again and again: whether it becomes resident (seed 003)
+    TwoFiles(two_files::TwoFilesArgs),
 }
 
 /// Runs the experiment and prints its tables.
@@ -37,5 +39,6 @@ pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
         Experiment::Netperf(args) => pcp::run(Kind::Netperf, args),
         Experiment::Fsmark(args) => pcp::run(Kind::Fsmark, args),
         Experiment::Tiobench(args) => tiobench::run(args),
+        Experiment::TwoFiles(args) => two_files::run(args),
     }
 }

@@ -1,0 +1,149 @@
+//! The runs, and what is kept of each.
+
+use pageblock::Gfp;
+use serde::Serialize;
+
+use super::TwoFilesArgs;
+use super::scene::{Pair, Scene};
+use crate::workload::tiobench::Variant;
+
+/// One time through the second file.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Pass {
+    /// Pages that came from the disk.
+    pub(crate) misses: u64,
+    /// Pages of either file in memory afterwards.
+    pub(crate) first: Pair,
+    pub(crate) second: Pair,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    pub(crate) seed: u64,
+    pub(crate) managed: Pair,
+    pub(crate) file_pages: u64,
+    /// Frames of a turn, and frames handed out while memory was filled to a half.
+    pub(crate) batches: Pair,
+    pub(crate) filled: Pair,
+    /// Frames looked at until then: none.
+    pub(crate) scanned_filling: Pair,
+    pub(crate) passes: Vec<Pass>,
+    /// Frames looked at while the second file was read.
+    pub(crate) scanned_passes: Pair,
+    /// Pages of a third file, twice as large as memory, that were still there when it had been read: an LRU cycle in accesses.
+    pub(crate) cycle: u64,
+    pub(crate) scanned_cycle: Pair,
+    /// Fewest free frames of DMA32 until then; its min and low with reserve.
+    pub(crate) least_free: u64,
+    pub(crate) min_reserve: u64,
+    pub(crate) low_reserve: u64,
+    /// Frames looked at in a last quarter of memory, after kernel frames had taken DMA32 below its high watermark.
+    pub(crate) released: Pair,
+    /// Frames handed out in it.
+    pub(crate) released_allocs: Pair,
+    pub(crate) seconds: f64,
+}
+
+/// All runs under one set of rules.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) variant: Variant,
+    pub(crate) runs: Vec<Run>,
+}
+
+impl Row {
+    /// The mean over its runs.
+    pub(crate) fn mean(&self, of: impl Fn(&Run) -> u64) -> f64 {
+        self.runs.iter().map(|run| of(run) as f64).sum::<f64>() / self.runs.len().max(1) as f64
+    }
+}
+
+/// All that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) memory_bytes: u64,
+    pub(crate) iterations: u32,
+    pub(crate) seed: u64,
+    pub(crate) passes: u32,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Runs every variant; `tick` is called after each run.
+pub(crate) fn measure(args: &TwoFilesArgs, tick: &dyn Fn()) -> anyhow::Result<Outcome> {
+    let mut rows = Vec::new();
+    for variant in args.variants() {
+        let seeds = (0..args.iterations.get()).map(|number| args.seed + u64::from(number));
+        let run = |seed| one(args, variant, seed).inspect(|_| tick());
+        rows.push(Row { variant, runs: seeds.map(run).collect::<Result<_, _>>()? });
+    }
+    let (iterations, passes) = (args.iterations.get(), args.passes.get());
+    Ok(Outcome { memory_bytes: args.memory, iterations, seed: args.seed, passes, rows })
+}
+
+fn one(args: &TwoFilesArgs, variant: Variant, seed: u64) -> anyhow::Result<Run> {
+    let scene = Scene::boot(args.memory, variant, seed)?;
+    let managed = scene.managed();
+    // More than Normal, less than both.
+    let file_pages = managed.normal * 6 / 5;
+    let first = scene.file(file_pages);
+    let before = scene.allocs();
+    let half = managed.both() / 2;
+    scene.read(first, (0, half))?;
+    let (filled, scanned_filling) = (scene.allocs().since(before), scene.scanned());
+    scene.read(first, (half, file_pages))?;
+    let second = scene.file(file_pages);
+    let mut passes = Vec::new();
+    let before = scene.scanned();
+    for _ in 0..args.passes.get() {
+        let misses = scene.read(second, (0, file_pages))?;
+        passes.push(Pass { misses, first: scene.resident(first), second: scene.resident(second) });
+    }
+    let scanned_passes = scene.scanned().since(before);
+    let (cycle, scanned_cycle) = cycle(&scene)?;
+    let (high, min_reserve, low_reserve) = scene.marks();
+    let least_free = scene.least_free();
+    let (released, released_allocs) = release(&scene, high)?;
+    if args.check {
+        scene.check()?;
+    }
+    Ok(Run {
+        seed,
+        managed,
+        file_pages,
+        batches: scene.batches(),
+        filled,
+        scanned_filling,
+        passes,
+        scanned_passes,
+        cycle,
+        scanned_cycle,
+        least_free,
+        min_reserve,
+        low_reserve,
+        released,
+        released_allocs,
+        seconds: scene.seconds(),
+    })
+}
+
+/// Reads a file of twice the memory; how much of it remains, and what was looked at.
+fn cycle(scene: &Scene) -> anyhow::Result<(u64, Pair)> {
+    let pages = 2 * scene.managed().both();
+    let third = scene.file(pages);
+    let before = scene.scanned();
+    scene.read(third, (0, pages))?;
+    Ok((scene.resident(third).both(), scene.scanned().since(before)))
+}
+
+/// The kernel takes DMA32 below its high watermark; then a quarter of memory is read. What was looked at in it, and handed out.
+fn release(scene: &Scene, high: u64) -> anyhow::Result<(Pair, Pair)> {
+    let wanted = scene.free().dma32.saturating_sub(high * 3 / 4);
+    let scanned = scene.scanned();
+    scene.kernel_frames(wanted, Gfp::KERNEL | Gfp::DMA32)?;
+    let allocs = scene.allocs();
+    let pages = scene.managed().both() / 4;
+    let file = scene.file(pages);
+    scene.read(file, (0, pages))?;
+    Ok((scene.scanned().since(scanned), scene.allocs().since(allocs)))
+}

@@ -1,0 +1,77 @@
+//! two-files (seed 003): whether a new working set is recognised.
+//!
+//! A file that is larger than Normal but fits in memory is read once; then a second one of the same size again and again. Where zones
+//! age together the second takes the place of the first. Where kswapd leaves DMA32 alone, pages of the first stay there for ever, and
+//! the second does not fit in what remains. On the same machine follow a stream, which shows how long an LRU cycle is, and
+//! kernel allocations, which bring a frozen zone back.
+
+mod measure;
+mod plot;
+mod scene;
+mod table;
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+
+use super::output::{self, Report};
+use super::tiobench::{LEAST, MOST, Variant};
+use crate::commands::map::parse_size;
+
+/// Arguments of `pageblock run two-files`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TwoFilesArgs {
+    /// Memory of the machine, in bytes or with M or G; 128M to 16G. The seed's had about 8G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    pub(crate) memory: u64,
+    /// Runs under each set of rules, each with a seed of its own
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) iterations: NonZeroU32,
+    /// Seed of the first run: how much the kernel holds, and where files lie
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// Times that the second file is read
+    #[arg(long, value_name = "N", default_value = "6")]
+    pub(crate) passes: NonZeroU32,
+    /// Only these sets of rules; all if none is given
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) only: Vec<Variant>,
+    /// Recompute the owner's tables, lists and zones after each run
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write tables, plot and runs (two_files.html, .json and .svg) into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl TwoFilesArgs {
+    fn variants(&self) -> Vec<Variant> {
+        Variant::ALL.into_iter().filter(|variant| self.only.is_empty() || self.only.contains(variant)).collect()
+    }
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &TwoFilesArgs) -> anyhow::Result<()> {
+    if !(LEAST..=MOST).contains(&args.memory) {
+        bail!("--memory: expected 128M to 16G, found {} bytes", args.memory);
+    }
+    let bar = output::progress(args.variants().len() as u64 * u64::from(args.iterations.get()));
+    let outcome = measure::measure(args, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let json = output::json(&outcome)?;
+    let text = table::all(&outcome);
+    output::print(if args.json { &json } else { &text })?;
+    if let Some(directory) = &args.out {
+        let svg = plot::all(&outcome)?;
+        output::write(directory, &Report { name: "two_files", text: &text, json: &json, svg: &svg })?;
+        if !args.json {
+            println!("Report: {}", directory.join("two_files.html").display());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! A machine on which files are read, and what is looked at meanwhile.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use anyhow::{Context, ensure};
+use pageblock::{Gfp, NodeId, Zone, ZoneKind};
+use pageblock_frame::Order;
+use serde::Serialize;
+
+use crate::machine::owner::{Holder, Name};
+use crate::machine::{Actor, FileId, Machine, Next, Stream, Time};
+use crate::workload::tiobench::{Variant, scale};
+
+/// A figure of DMA32, and of Normal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Pair {
+    pub(crate) dma32: u64,
+    pub(crate) normal: u64,
+}
+
+impl Pair {
+    /// Of both.
+    pub(crate) fn both(self) -> u64 {
+        self.dma32 + self.normal
+    }
+
+    /// What was added since.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self { dma32: self.dma32.saturating_sub(before.dma32), normal: self.normal.saturating_sub(before.normal) }
+    }
+}
+
+/// Where the reader and the scene meet. Only the reader changes it.
+#[derive(Debug, Default)]
+struct Board {
+    done: Cell<bool>,
+    /// Fewest free frames of DMA32 after a block.
+    least: Cell<u64>,
+}
+
+/// Reads a file from start to end, a page a step.
+struct Reader {
+    file: FileId,
+    next: u32,
+    end: u32,
+    stream: RefCell<Stream>,
+    board: Rc<Board>,
+}
+
+impl Actor for Reader {
+    fn step(&mut self, machine: &Machine) -> Next {
+        if self.next == self.end {
+            self.board.done.set(true);
+            return Next::Exit;
+        }
+        let done = machine.read(self.file, self.next, 1, &mut self.stream.borrow_mut());
+        self.next += 1;
+        let free = zone(machine, ZoneKind::Dma32).map_or(0, Zone::free_frames);
+        self.board.least.set(self.board.least.get().min(free));
+        done.map_or(Next::Run, Next::Sleep)
+    }
+}
+
+fn zone(machine: &Machine, kind: ZoneKind) -> Option<&Zone<'static>> {
+    machine.memory().allocator().zones().iter().find(|zone| zone.kind() == kind)
+}
+
+/// The machine of one run.
+pub(crate) struct Scene {
+    machine: Rc<Machine>,
+    least: Cell<u64>,
+}
+
+impl Scene {
+    /// Boots it. Readers differ by where on the disk their files lie and how much of memory the kernel has, both by the seed.
+    pub(crate) fn boot(bytes: u64, variant: Variant, seed: u64) -> anyhow::Result<Self> {
+        let machine = Machine::boot(&scale::setup(bytes, variant, seed))?;
+        machine.skip_disk(seed * 1000);
+        let scene = Self { machine, least: Cell::new(u64::MAX) };
+        let held = scene.managed().both() / 256 * (seed % 8);
+        scene.kernel_frames(held, Gfp::KERNEL)?;
+        Ok(scene)
+    }
+
+    /// A file of so many pages.
+    pub(crate) fn file(&self, pages: u64) -> FileId {
+        self.machine.create_file(pages as u32)
+    }
+
+    /// Reads pages `first` to `end` of a file; how many came from the disk.
+    pub(crate) fn read(&self, file: FileId, (first, end): (u64, u64)) -> anyhow::Result<u64> {
+        let before = self.machine.transferred().0;
+        let board = Rc::new(Board { done: Cell::new(false), least: Cell::new(self.least.get()) });
+        let (next, end, stream) = (first as u32, end as u32, RefCell::default());
+        self.machine.spawn(Reader { file, next, end, stream, board: Rc::clone(&board) });
+        self.machine.run_while(Time::NEVER, &|| !board.done.get());
+        ensure!(board.done.get(), "the reader hangs");
+        self.least.set(board.least.get());
+        Ok(self.machine.transferred().0 - before)
+    }
+
+    /// The kernel takes frames for itself, and keeps them.
+    pub(crate) fn kernel_frames(&self, frames: u64, gfp: Gfp) -> anyhow::Result<()> {
+        for _ in 0..frames {
+            let holder = Holder::Kernel { order: Order::ZERO };
+            self.machine.memory().take(holder, gfp).context("the kernel gets no frame")?;
+        }
+        self.rest();
+        Ok(())
+    }
+
+    /// A second without anybody but the kernel's threads.
+    pub(crate) fn rest(&self) {
+        self.machine.run_until(self.machine.now().after(crate::machine::costs::SECOND));
+    }
+
+    /// Fewest free frames of DMA32 so far, while files were read.
+    pub(crate) fn least_free(&self) -> u64 {
+        self.least.get()
+    }
+
+    /// Time since boot, in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.machine.now().nanoseconds() as f64 / crate::machine::costs::SECOND as f64
+    }
+
+    /// A figure of each zone.
+    fn pair(&self, of: impl Fn(&Zone<'static>) -> u64) -> Pair {
+        let one = |kind| zone(&self.machine, kind).map_or(0, &of);
+        Pair { dma32: one(ZoneKind::Dma32), normal: one(ZoneKind::Normal) }
+    }
+
+    /// Frames of each zone.
+    pub(crate) fn managed(&self) -> Pair {
+        self.pair(Zone::managed)
+    }
+
+    /// Frames of a turn.
+    pub(crate) fn batches(&self) -> Pair {
+        self.pair(|zone| zone.watermarks().fair_batch())
+    }
+
+    /// DMA32's high watermark, and its min and low with the reserve against requests for Normal.
+    pub(crate) fn marks(&self) -> (u64, u64, u64) {
+        zone(&self.machine, ZoneKind::Dma32).map_or((0, 0, 0), |zone| {
+            let (marks, reserve) = (zone.watermarks(), zone.lowmem_reserve()[ZoneKind::Normal.index()]);
+            (marks.high, marks.min + reserve, marks.low + reserve)
+        })
+    }
+
+    /// Frames handed out so far.
+    pub(crate) fn allocs(&self) -> Pair {
+        let allocs = self.machine.tally().zone_allocs;
+        Pair { dma32: allocs[ZoneKind::Dma32.index()], normal: allocs[ZoneKind::Normal.index()] }
+    }
+
+    /// Frames that reclaim looked at so far.
+    pub(crate) fn scanned(&self) -> Pair {
+        self.pair(|zone| {
+            let scan = self.machine.zone_scan(NodeId::new(0), zone.kind());
+            scan.scan_kswapd + scan.scan_direct
+        })
+    }
+
+    /// Free frames.
+    pub(crate) fn free(&self) -> Pair {
+        self.pair(Zone::free_frames)
+    }
+
+    /// Pages of a file in memory.
+    pub(crate) fn resident(&self, file: FileId) -> Pair {
+        let mut pair = Pair::default();
+        for (_, pfn) in self.machine.memory().pages_of(Name::of_file(file.0)) {
+            match self.machine.memory().allocator().zone_of(pfn).map(Zone::kind) {
+                Some(ZoneKind::Dma32) => pair.dma32 += 1,
+                Some(ZoneKind::Normal) => pair.normal += 1,
+                _ => {}
+            }
+        }
+        pair
+    }
+
+    /// Recomputes the owner's tables, lists and zones.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        Ok(self.machine.memory().check()?)
+    }
+}

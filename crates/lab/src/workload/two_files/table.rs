@@ -1,0 +1,103 @@
+//! The tables as text.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::measure::{Outcome, Pass, Row};
+
+/// All tables.
+pub(super) fn all(outcome: &Outcome) -> String {
+    let pages = outcome.rows.first().map_or(0.0, |row| row.mean(|run| run.file_pages));
+    let mut text =
+        format!("two-files, pages of {pages:.0} that the second file misses, by pass\n{}\n\n", misses(outcome));
+    let _ = writeln!(text, "Pages in memory after the last pass, by file and zone\n{}\n", resident(outcome));
+    let _ = writeln!(text, "Zones\n{}\n", zones(outcome));
+    let _ = writeln!(
+        text,
+        "{} MiB of memory, {} run{} of each, seed {}. Both files are a fifth larger than Normal and fit in memory: the first is read once,\n\
+         the second {} times. Cycle: pages of a third file, twice as large as memory, that are there after it was read once. Released:\n\
+         frames of DMA32 looked at after the kernel took it below its high watermark.",
+        outcome.memory_bytes >> 20,
+        outcome.iterations,
+        if outcome.iterations == 1 { "" } else { "s" },
+        outcome.seed,
+        outcome.passes
+    );
+    text
+}
+
+fn plain(header: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn trimmed(table: &Table) -> String {
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn row(table: &mut Table, of: &Row, values: impl Iterator<Item = f64>) {
+    let cells = values.map(|value| format!("{value:.0}"));
+    table.add_row(std::iter::once(of.variant.title().to_owned()).chain(cells));
+}
+
+fn misses(outcome: &Outcome) -> String {
+    let passes = 0..outcome.passes as usize;
+    let header = std::iter::once(String::new()).chain(passes.clone().map(|pass| (pass + 1).to_string()));
+    let mut table = plain(header.chain(["all".to_owned()]).collect());
+    for of in &outcome.rows {
+        let one = |pass: usize| of.mean(|run| run.passes.get(pass).map_or(0, |pass| pass.misses));
+        let all = of.mean(|run| run.passes.iter().map(|pass| pass.misses).sum());
+        row(&mut table, of, passes.clone().map(one).chain([all]));
+    }
+    trimmed(&table)
+}
+
+fn resident(outcome: &Outcome) -> String {
+    let header = ["", "first: DMA32", "Normal", "second: DMA32", "Normal"];
+    let mut table = plain(header.map(str::to_owned).to_vec());
+    for of in &outcome.rows {
+        let last = |what: fn(&Pass) -> u64| of.mean(|run| run.passes.last().map_or(0, what));
+        let values = [
+            last(|pass| pass.first.dma32),
+            last(|pass| pass.first.normal),
+            last(|pass| pass.second.dma32),
+            last(|pass| pass.second.normal),
+        ];
+        row(&mut table, of, values.into_iter());
+    }
+    trimmed(&table)
+}
+
+fn zones(outcome: &Outcome) -> String {
+    let header = [
+        "",
+        "filled: DMA32",
+        "Normal",
+        "passes, scanned: DMA32",
+        "Normal",
+        "cycle",
+        "least free in DMA32",
+        "low + reserve",
+        "released",
+    ];
+    let mut table = plain(header.map(str::to_owned).to_vec());
+    for of in &outcome.rows {
+        let values = [
+            of.mean(|run| run.filled.dma32),
+            of.mean(|run| run.filled.normal),
+            of.mean(|run| run.scanned_passes.dma32),
+            of.mean(|run| run.scanned_passes.normal),
+            of.mean(|run| run.cycle),
+            of.mean(|run| run.least_free),
+            of.mean(|run| run.low_reserve),
+            of.mean(|run| run.released.dma32),
+        ];
+        row(&mut table, of, values.into_iter());
+    }
+    trimmed(&table)
+}
