@@ -31,7 +31,7 @@ pub(crate) struct Run {
     pub(crate) passes: Vec<Pass>,
     /// Frames looked at while the second file was read.
     pub(crate) scanned_passes: Pair,
-    /// Pages of a third file, twice as large as memory, that were still there when it had been read: an LRU cycle in accesses.
+    /// Pages of a third file, twice as large as memory, that were still there when it had been read.
     pub(crate) cycle: u64,
     pub(crate) scanned_cycle: Pair,
     /// Fewest free frames of DMA32 until then; its min and low with reserve.
