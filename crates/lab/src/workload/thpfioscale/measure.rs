@@ -1,9 +1,9 @@
 //! Running the benchmark: every block, every column, several times.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::anyhow;
+use pageblock_frame::sync::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use super::ThpfioscaleArgs;
@@ -90,10 +90,10 @@ pub(super) fn measure(args: &ThpfioscaleArgs, tick: &(dyn Fn() + Sync)) -> anyho
         let (rest, column) = (number / columns, Column::ALL[number % columns]);
         (rest % blocks.len(), column, args.seed + (rest / blocks.len()) as u64)
     };
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; total]));
+    let (next, results) = (AtomicU64::new(0), Mutex::new(vec![None; total]));
     let work = || {
         loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
+            let number = next.fetch_add(1, Ordering::Relaxed) as usize;
             if number >= total {
                 return;
             }

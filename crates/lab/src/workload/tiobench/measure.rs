@@ -1,10 +1,10 @@
 //! The runs, and what is kept of each.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pageblock::{NodeId, ZoneKind};
 use pageblock_frame::PAGE_SIZE;
+use pageblock_frame::sync::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use super::phase::{self, Figures, Op};
@@ -107,13 +107,13 @@ pub(crate) fn measure(args: &TiobenchArgs, tick: &(dyn Fn() + Sync)) -> anyhow::
         .iter()
         .flat_map(|variant| (0..iterations).map(|number| (*variant, args.seed + u64::from(number))))
         .collect();
-    let next = AtomicUsize::new(0);
+    let next = AtomicU64::new(0);
     let done = Mutex::new(Vec::with_capacity(jobs.len()));
     let host = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..host.min(jobs.len()) {
             scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
                     let result = one(args, *job);
                     done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((*job, result));
                     tick();
