@@ -64,6 +64,9 @@ fn both_zones_age_and_without_the_class_zone_dma32_never() {
             let other = share(of(restored), scanned);
             assert!((other - split).abs() < 5.0, "{restored}: {other} %, {split} % with both");
         }
+        // C14: the policy itself costs nothing.
+        let (on, off) = (throughput(base, "SeqRead"), throughput(of("fair-off"), "SeqRead"));
+        assert!(on > 0.98 * off, "{on} with the policy, {off} without");
         let (gap, both) = (throughput(of("no-gap"), "SeqRead"), throughput(base, "SeqRead"));
         assert!((gap - both).abs() < 0.02 * both, "{gap} {both}");
         // Our default reads as fast as the best of them.
@@ -160,7 +163,11 @@ fn a_second_file_becomes_resident_unless_a_zone_is_frozen() {
 fn a_stream_has_normal_alone_until_the_kernel_releases_dma32() {
     for seed in 0..3 {
         let of = |variant| &runs(two_files(), variant)[seed];
-        let [_, high] = pair(of("linux316"), "managed");
+        let [low, high] = pair(of("linux316"), "managed");
+        for whole in ["linux316", "default"] {
+            let cycle = number(of(whole), "cycle");
+            assert!(cycle > 0.9 * (low + high), "{whole}: {cycle} of {}", low + high);
+        }
         for frozen in FROZEN {
             // C8: a page is seen again if it is used within so many accesses.
             let cycle = number(of(frozen), "cycle");

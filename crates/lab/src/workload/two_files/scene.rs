@@ -181,8 +181,20 @@ impl Scene {
         pair
     }
 
+    /// Deletes a file.
+    pub(crate) fn delete(&self, file: FileId) {
+        self.machine.delete_file(file);
+    }
+
+    /// Pages at the end of a file, up to the last that is missing.
+    pub(crate) fn tail(&self, file: FileId) -> u64 {
+        let pages = (0..self.machine.file_pages(file)).rev();
+        pages.take_while(|&index| self.machine.memory().find(Name::File { file: file.0, index }).is_some()).count()
+            as u64
+    }
+
     /// Recomputes the owner's tables, lists and zones.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        Ok(self.machine.memory().check()?)
+        self.machine.memory().check()
     }
 }

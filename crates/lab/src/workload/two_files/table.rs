@@ -16,7 +16,8 @@ pub(super) fn all(outcome: &Outcome) -> String {
     let _ = writeln!(
         text,
         "{} MiB of memory, {} run{} of each, seed {}. Both files are a fifth larger than Normal and fit in memory: the first is read once,\n\
-         the second {} times. Cycle: pages of a third file, twice as large as memory, that are there after it was read once. Released:\n\
+         the second {} times. Then both are deleted. Cycle: pages at the end of a third, twice as large\n\
+         as memory, of which none is gone when it has been read. Released:\n\
          frames of DMA32 looked at after the kernel took it below its high watermark.",
         outcome.memory_bytes >> 20,
         outcome.iterations,
