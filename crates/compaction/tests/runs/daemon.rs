@@ -107,7 +107,7 @@ fn the_thread_makes_a_block_and_sleeps() {
 #[test]
 fn proactive_compaction_follows_the_score() {
     let scene = scattered(32);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(Config { proactiveness: 20, ..Config::default() });
     let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
     // Memory is short: not now.
