@@ -62,8 +62,13 @@ impl Memory {
         self.take(Holder::named(name, Order::ZERO), gfp)
     }
 
-    /// Allocates a huge anonymous page, known by its first name.
+    /// Allocates a huge anonymous page, known by its first name. Where some page of its range is there already, as after a split,
+    /// there is no place for one: the fault takes small pages then.
     pub(crate) fn take_huge(&self, process: u32, page: u32, gfp: Gfp) -> Result<Pfn, AllocError> {
+        let mut names = (page..page.saturating_add(PAGEBLOCK_FRAMES as u32)).map(|page| Name::Anon { process, page });
+        if names.any(|name| self.find(name).is_some()) {
+            return Err(AllocError::OutOfMemory);
+        }
         self.take(Holder::Anon { process, page, order: PAGEBLOCK_ORDER }, gfp)
     }
 

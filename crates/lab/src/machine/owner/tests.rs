@@ -148,6 +148,19 @@ fn hooks_learn_of_events_and_machines_nest() {
     assert_eq!(*notes.0.borrow(), ["alloc", "kswapd"]);
 }
 
+/// A huge page that was split and lost its first part is no place for another huge page.
+#[test]
+fn a_huge_page_needs_its_whole_range() {
+    let memory = memory(8, 0);
+    let _on = memory.enter();
+    let huge = memory.take_huge(1, 1024, Gfp::TRANSHUGE).unwrap();
+    assert!(memory.split_huge(huge));
+    memory.free(huge);
+    assert!(memory.take_huge(1, 1024, Gfp::TRANSHUGE).is_err());
+    assert!(memory.take_huge(1, 1536, Gfp::TRANSHUGE).is_ok());
+    memory.check().unwrap();
+}
+
 /// What can happen to a machine's pages.
 #[derive(Clone, Debug)]
 enum Act {
