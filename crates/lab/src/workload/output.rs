@@ -1,13 +1,13 @@
-//! What all experiments do with their results.
+//! What all experiments do with their results, and how they read those of others.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Shows how many of the runs are done, if stderr is a terminal.
 pub(super) fn progress(runs: u64) -> ProgressBar {
@@ -59,4 +59,15 @@ pub(super) fn write(directory: &Path, report: &Report<'_>) -> anyhow::Result<()>
         fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())
+}
+
+/// A drawing that went wrong, as an error of ours.
+pub(super) fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("the plot cannot be drawn: {error}")
+}
+
+/// The lines of a published table: CSV with a heading; lines with `#` are remarks.
+pub(super) fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<Vec<T>> {
+    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    reader.deserialize().collect::<Result<_, _>>().context("the published table is damaged")
 }

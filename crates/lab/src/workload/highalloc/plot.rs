@@ -1,9 +1,9 @@
 //! The plot: blocks got as a share of what the free pages would make.
 
-use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::super::output::failed;
 use super::attempt::FLAGS;
 use super::measure::{Outcome, SHARES};
 use super::published::{MEASURED, Published};
@@ -82,8 +82,4 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, series: &[Series], title: &s
     let labels = &mut chart.configure_series_labels();
     let labels = labels.position(SeriesLabelPosition::UpperLeft).background_style(WHITE.mix(0.8));
     labels.border_style(BLACK.mix(0.3)).draw().map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the plot cannot be drawn: {error}")
 }

@@ -1,8 +1,8 @@
 //! What Linux 6.1 did: measured on a machine of 512 MiB, see the heads of the files.
 
-use anyhow::Context;
 use serde::Deserialize;
 
+use super::super::output::lines;
 use super::scene::Pattern;
 
 /// Memory of the measured machine, in bytes.
@@ -76,11 +76,6 @@ impl Published {
 
 fn numbers(text: &str) -> Vec<f64> {
     text.split('/').filter_map(|number| number.parse().ok()).collect()
-}
-
-fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<Vec<T>> {
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    reader.deserialize().collect::<Result<_, _>>().context("the measured table is damaged")
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::measure::{Outcome, Row, Run, SHARES};
 use super::published::{LinuxBlocks, LinuxRow, MEASURED, Published};
 use super::scene::Pattern;
+use crate::report::trimmed;
 
 /// All of it.
 pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
@@ -22,10 +23,6 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
     let _ = writeln!(text, "Pageblocks that hold kernel pages, and the fewest that could\n{spread}\n");
     text.push_str(&remarks(outcome));
     text
-}
-
-fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 fn new_table(header: &[&str], left: usize) -> Table {

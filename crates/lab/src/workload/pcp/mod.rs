@@ -28,16 +28,13 @@ mod published;
 mod slab;
 mod table;
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io::{IsTerminal, Write as _};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pageblock::PcpConfig;
+
+use super::output::{self, Report};
 
 /// Which workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +95,7 @@ pub(crate) fn run(kind: Kind, args: &PcpArgs) -> anyhow::Result<()> {
         return instructions::only(kind, args, only);
     }
     let runs = measure::cases(kind, args, 1).len() * PcpConfig::PRESETS.len();
-    let bar = progress(runs as u64);
+    let bar = output::progress(runs as u64);
     let mut outcome = measure::measure(kind, args, &mut || bar.inc(1))?;
     if args.instructions {
         bar.reset();
@@ -107,43 +104,15 @@ pub(crate) fn run(kind: Kind, args: &PcpArgs) -> anyhow::Result<()> {
     }
     bar.finish_and_clear();
     let published = if kind == Kind::Hackbench { published::all()?.into() } else { Vec::new() };
-    let mut json = serde_json::to_string_pretty(&outcome).context("the result cannot be written as JSON")?;
-    json.push('\n');
+    let json = output::json(&outcome)?;
     let text = table::all(&outcome, &published);
-    let shown = if args.json { &json } else { &text };
-    std::io::stdout().write_all(shown.as_bytes()).context("the result cannot be printed")?;
+    output::print(if args.json { &json } else { &text })?;
     if let Some(directory) = &args.out {
-        write(directory, kind.name(), [&text, &json, &plot::all(&outcome)?])?;
+        let svg = plot::all(&outcome)?;
+        output::write(directory, &Report { name: kind.name(), text: &text, json: &json, svg: &svg })?;
         if !args.json {
             println!("Report: {}", directory.join(kind.name()).with_extension("html").display());
         }
-    }
-    Ok(())
-}
-
-/// Visible only if stderr is a terminal.
-fn progress(runs: u64) -> ProgressBar {
-    let bar = ProgressBar::new(runs);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-    }
-    if let Ok(style) = ProgressStyle::with_template("{elapsed} [{wide_bar}] {pos} of {len} runs") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn write(directory: &Path, name: &str, [text, json, svg]: [&String; 3]) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title></head>\n\
-         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>{name}</h1>\n"
-    );
-    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
-    let _ = writeln!(html, "{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre></body></html>");
-    for (extension, content) in [("html", &html), ("json", json), ("svg", svg)] {
-        let path = directory.join(name).with_extension(extension);
-        fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! A chart of zone-lock acquisitions a set.
 
-use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::super::output::failed;
 use super::measure::{Outcome, Set};
 
 const COLOURS: [RGBColor; 6] = [
@@ -69,8 +69,4 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, outcome: &Outcome, set: &Set
     }
     let labels = &mut chart.configure_series_labels();
     labels.background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw().map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the plot cannot be drawn: {error}")
 }

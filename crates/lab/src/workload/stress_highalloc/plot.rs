@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::super::output::failed;
 use super::outcome::{Map, Outcome, PHASES, Set, ZoneMap};
 use super::published::Published;
 use crate::report::{CELL, draw_row};
@@ -156,8 +156,4 @@ pub(super) fn maps(outcome: &Outcome) -> anyhow::Result<String> {
         }
     }
     Ok(html)
-}
-
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the plot cannot be drawn: {error}")
 }

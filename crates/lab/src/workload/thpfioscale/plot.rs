@@ -1,9 +1,9 @@
 //! The plot: events on a logarithmic scale, the seed's beside ours, for each block.
 
-use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::super::output::failed;
 use super::column::Column;
 use super::measure::{Outcome, Part};
 use super::published::Published;
@@ -72,8 +72,4 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, part: &Part, published: &Pub
     let labels = &mut chart.configure_series_labels();
     let labels = labels.position(SeriesLabelPosition::UpperRight).background_style(WHITE.mix(0.8));
     labels.border_style(BLACK.mix(0.3)).draw().map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the plot cannot be drawn: {error}")
 }

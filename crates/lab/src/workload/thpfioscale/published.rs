@@ -1,8 +1,8 @@
 //! The seed's tables.
 
-use anyhow::Context;
 use serde::Deserialize;
 
+use super::super::output::lines;
 use super::column::Column;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -97,11 +97,6 @@ impl Published {
         let row = self.stalls.iter().find(|row| row.block == block && column == Column::Stall)?;
         Some((row.nr_stalls, row.total_stall_seconds_approx))
     }
-}
-
-fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<Vec<T>> {
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    reader.deserialize().collect::<Result<_, _>>().context("the published table is damaged")
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The plot: time of each column as a share of the first, ours and the seed's.
 
-use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::super::output::failed;
 use super::measure::{Outcome, Set};
 use super::published::Published;
 use super::{COLUMNS, heading};
@@ -60,8 +60,4 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, set: &Set, theirs: Option<&P
     }
     let labels = &mut chart.configure_series_labels();
     labels.background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3)).draw().map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the plot cannot be drawn: {error}")
 }

@@ -63,7 +63,7 @@ pub(crate) struct TiobenchArgs {
 impl TiobenchArgs {
     /// Under whose rules there will be runs.
     pub(crate) fn variants(&self) -> Vec<Variant> {
-        Variant::ALL.into_iter().filter(|variant| self.only.is_empty() || self.only.contains(variant)).collect()
+        Variant::chosen(&self.only)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The plot: sequential reading against 3.16, and how scanning spreads over the zones.
 
-use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::super::output::failed;
 use super::measure::{Outcome, ZoneFigures};
 use super::phase::Op;
 use super::published::Published;
@@ -85,8 +85,4 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, title: &str, bars: &[Bar]) -
     });
     chart.draw_series(rectangles).map_err(failed)?;
     Ok(())
-}
-
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the plot cannot be drawn: {error}")
 }

@@ -1,8 +1,8 @@
 //! The seed's tables.
 
-use anyhow::Context;
 use serde::Deserialize;
 
+use super::super::output::lines;
 use super::phase::Op;
 
 /// One line: a phase under three kernels.
@@ -75,11 +75,6 @@ impl Published {
         let line = self.velocity.iter().find(|line| line.zone == zone);
         line.map_or([0.0; 3], |line| [line.linux, line.series, line.restored])
     }
-}
-
-fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<Vec<T>> {
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    reader.deserialize().collect::<Result<_, _>>().context("the published table is damaged")
 }
 
 #[cfg(test)]

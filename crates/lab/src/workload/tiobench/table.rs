@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::measure::{Outcome, Row, ZoneFigures};
 use super::phase::Op;
 use super::published::Published;
+use crate::report::trimmed;
 
 /// All tables.
 pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
@@ -39,10 +40,6 @@ fn plain(header: Vec<String>) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 fn phase(outcome: &Outcome, published: &Published, op: Op, latency: bool) -> String {

@@ -35,6 +35,11 @@ pub(crate) enum Variant {
 }
 
 impl Variant {
+    /// Those that are named, in the order of the table; all if none is.
+    pub(crate) fn chosen(only: &[Self]) -> Vec<Self> {
+        Self::ALL.into_iter().filter(|variant| only.is_empty() || only.contains(variant)).collect()
+    }
+
     /// All of them.
     pub(crate) const ALL: [Self; 11] = [
         Self::FairOff,

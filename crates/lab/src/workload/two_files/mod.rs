@@ -52,7 +52,7 @@ pub(crate) struct TwoFilesArgs {
 
 impl TwoFilesArgs {
     fn variants(&self) -> Vec<Variant> {
-        Variant::ALL.into_iter().filter(|variant| self.only.is_empty() || self.only.contains(variant)).collect()
+        Variant::chosen(&self.only)
     }
 }
 

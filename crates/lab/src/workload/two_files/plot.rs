@@ -1,8 +1,8 @@
 //! The plot: misses of the second file by pass.
 
-use anyhow::anyhow;
 use plotters::prelude::*;
 
+use super::super::output::failed;
 use super::measure::Outcome;
 
 /// One picture with a line for each set of rules.
@@ -37,8 +37,4 @@ pub(super) fn all(outcome: &Outcome) -> anyhow::Result<String> {
         area.present().map_err(failed)?;
     }
     Ok(svg)
-}
-
-fn failed(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the plot cannot be drawn: {error}")
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::measure::{Outcome, Pass, Row};
+use crate::report::trimmed;
 
 /// All tables.
 pub(super) fn all(outcome: &Outcome) -> String {
@@ -35,10 +36,6 @@ fn plain(header: Vec<String>) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-fn trimmed(table: &Table) -> String {
-    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 fn row(table: &mut Table, of: &Row, values: impl Iterator<Item = f64>) {
