@@ -2,26 +2,28 @@
 
 use pageblock_frame::region::PhysRange;
 
-/// Bytes: decimal or `0x` hexadecimal, with `K`, `M`, `G` or `T` for powers of 1024.
+/// Bytes: decimal or `0x` hexadecimal, with `K`, `M`, `G` or `T` for powers of 1024, or the same as `KiB`, `MiB`….
 ///
 /// ```
 /// use pageblock_lab::commands::map::parse_size;
 /// assert_eq!(parse_size("0x10K"), Ok(0x4000));
 /// assert_eq!(parse_size("3G"), Ok(3 << 30));
+/// assert_eq!(parse_size("512MiB"), Ok(512 << 20));
 /// assert!(parse_size("3 apples").is_err());
 /// ```
 ///
 /// # Errors
 /// What was expected, and what was there.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let shift = match text.as_bytes().last().map(u8::to_ascii_uppercase) {
+    let short = text.strip_suffix("iB").filter(|rest| rest.ends_with(['K', 'M', 'G', 'T'])).unwrap_or(text);
+    let shift = match short.as_bytes().last().map(u8::to_ascii_uppercase) {
         Some(b'K') => 10,
         Some(b'M') => 20,
         Some(b'G') => 30,
         Some(b'T') => 40,
         _ => 0,
     };
-    let digits = if shift > 0 { &text[..text.len() - 1] } else { text };
+    let digits = if shift > 0 { &short[..short.len() - 1] } else { short };
     let number = match digits.strip_prefix("0x") {
         Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16).ok(),
         None if !digits.starts_with('+') => digits.parse().ok(),
@@ -62,11 +64,12 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let good = [("0", 0), ("4096", 4096), ("0xfff", 0xfff), ("2k", 2048), ("1T", 1 << 40), ("0x10M", 16 << 20)];
+        let good = [("0", 0), ("4096", 4096), ("0xfff", 0xfff), ("2k", 2048), ("1T", 1 << 40), ("2MiB", 2 << 20)];
         for (text, bytes) in good {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for bad in ["", "K", "0x", "-1", "+1", "0x+1", "1KB", "99999999999G", "1.5G", "ü"] {
+        for bad in ["", "K", "0x", "-1", "+1", "0x+1", "1KB", "1iB", "1kiB", "0xiB", "KiB", "99999999999G", "1.5G", "ü"]
+        {
             assert!(parse_size(bad).unwrap_err().starts_with("expected a number of bytes"), "{bad}");
         }
     }
