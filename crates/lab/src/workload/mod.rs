@@ -9,6 +9,7 @@
 //! * [`two_files`]: seed 003, whether a second working set takes the place of the first.
 
 pub(crate) mod highalloc;
+mod jobs;
 mod output;
 pub(crate) mod pcp;
 pub(crate) mod stress_highalloc;

@@ -8,6 +8,7 @@ use super::HighallocArgs;
 use super::attempt::FLAGS;
 use super::scene::{Pattern, Preset, Scene};
 use crate::machine::owner::Sim;
+use crate::workload::jobs;
 
 /// The kernel's shares of the fill, in percent.
 pub(crate) const SHARES: [u64; 2] = [10, 25];
@@ -92,25 +93,24 @@ impl Outcome {
 
 /// How many runs there will be.
 pub(crate) fn runs(args: &HighallocArgs) -> u64 {
-    u64::from(args.iterations.get()) * (2 * SHARES.len() * FLAGS.len() * Preset::ALL.len()) as u64
+    u64::from(args.iterations.get()) * lines().len() as u64
+}
+
+/// The table's lines, still without runs.
+fn lines() -> Vec<Row> {
+    let fills = [Pattern::Alt, Pattern::Late].into_iter().flat_map(|pattern| SHARES.map(|share| (pattern, share)));
+    let flagged = fills.flat_map(|fill| FLAGS.map(|(flags, _)| (fill, flags)));
+    let row = |((pattern, share), flags), preset| Row { pattern, share, flags, preset, runs: Vec::new() };
+    flagged.flat_map(|line| Preset::ALL.map(|preset| row(line, preset))).collect()
 }
 
 /// Runs every line; `tick` is called after each run.
-pub(crate) fn measure(args: &HighallocArgs, tick: &mut dyn FnMut()) -> anyhow::Result<Outcome> {
-    let mut rows = Vec::new();
-    for pattern in [Pattern::Alt, Pattern::Late] {
-        for share in SHARES {
-            for (flags, _) in FLAGS {
-                for preset in Preset::ALL {
-                    let run = |number| one(args, (pattern, share), (flags, preset), args.seed + u64::from(number));
-                    let ticked = |number| run(number).inspect(|_| tick());
-                    let runs = (0..args.iterations.get()).map(ticked).collect::<Result<_, _>>()?;
-                    rows.push(Row { pattern, share, flags, preset, runs });
-                }
-            }
-        }
-    }
+pub(crate) fn measure(args: &HighallocArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
+    let mut rows = lines();
     let (iterations, seed, patience) = (args.iterations.get(), args.seed, args.patience.get());
+    let run = |row: &Row, seed| one(args, (row.pattern, row.share), (row.flags, row.preset), seed);
+    let runs = jobs::each(&rows, (seed, args.iterations), run, tick)?;
+    rows.iter_mut().zip(runs).for_each(|(row, runs)| row.runs = runs);
     Ok(Outcome { memory_bytes: args.memory, iterations, seed, patience, rows })
 }
 

@@ -13,12 +13,11 @@ mod table;
 mod threads;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
 
-use super::output::{self, Report};
+use super::output::{self, Forms, Report};
 use crate::commands::map::parse_size;
 
 /// Memory of a machine: with less than the first, the kernel of the measured machine would leave too little to fill.
@@ -43,12 +42,8 @@ pub(crate) struct HighallocArgs {
     /// Recompute the owner's tables, lists and zones after each run
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write tables, plots and runs (highalloc.html, .json and .svg) into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) forms: Forms,
 }
 
 /// Runs the experiment.
@@ -57,18 +52,9 @@ pub(crate) fn run(args: &HighallocArgs) -> anyhow::Result<()> {
         bail!("--memory: expected 128M to 16G, found {} bytes", args.memory);
     }
     let bar = output::progress(measure::runs(args));
-    let outcome = measure::measure(args, &mut || bar.inc(1))?;
+    let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = published::Published::read()?;
-    let json = output::json(&outcome)?;
-    let text = table::all(&outcome, &published);
-    output::print(if args.json { &json } else { &text })?;
-    if let Some(directory) = &args.out {
-        let svg = plot::all(&outcome, &published)?;
-        output::write(directory, &Report { name: "highalloc", text: &text, json: &json, svg: &svg })?;
-        if !args.json {
-            println!("Report: {}", directory.join("highalloc.html").display());
-        }
-    }
-    Ok(())
+    let report = Report { name: "highalloc", outcome: &outcome, text: table::all(&outcome, &published) };
+    args.forms.deliver(&report, || plot::all(&outcome, &published))
 }

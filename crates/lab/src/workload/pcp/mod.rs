@@ -29,12 +29,11 @@ mod slab;
 mod table;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use clap::Args;
 use pageblock::PcpConfig;
 
-use super::output::{self, Report};
+use super::output::{self, Forms, Report};
 
 /// Which workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,12 +73,8 @@ pub(crate) struct PcpArgs {
     /// Count the allocator's instructions a message too, with valgrind (takes minutes)
     #[arg(long)]
     pub(crate) instructions: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write tables, plots and counts (.html, .json and .svg) into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) forms: Forms,
     /// Only run this case once, with this preset and length: what valgrind counts
     #[arg(long, hide = true, num_args = 3, value_names = ["CASE", "COLUMN", "LENGTH"])]
     pub(crate) only: Option<Vec<u32>>,
@@ -104,15 +99,6 @@ pub(crate) fn run(kind: Kind, args: &PcpArgs) -> anyhow::Result<()> {
     }
     bar.finish_and_clear();
     let published = if kind == Kind::Hackbench { published::all()?.into() } else { Vec::new() };
-    let json = output::json(&outcome)?;
-    let text = table::all(&outcome, &published);
-    output::print(if args.json { &json } else { &text })?;
-    if let Some(directory) = &args.out {
-        let svg = plot::all(&outcome)?;
-        output::write(directory, &Report { name: kind.name(), text: &text, json: &json, svg: &svg })?;
-        if !args.json {
-            println!("Report: {}", directory.join(kind.name()).with_extension("html").display());
-        }
-    }
-    Ok(())
+    let report = Report { name: kind.name(), outcome: &outcome, text: table::all(&outcome, &published) };
+    args.forms.deliver(&report, || plot::all(&outcome))
 }

@@ -3,9 +3,6 @@
 use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::rc::Rc;
-use std::sync::Mutex;
-
-use anyhow::anyhow;
 
 use super::column::Column as Kind;
 use super::maps;
@@ -14,6 +11,7 @@ use super::phase::Flags;
 use super::scale::Scale;
 use super::script::Script;
 use crate::machine::Machine;
+use crate::workload::jobs;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -23,7 +21,6 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) columns: Vec<Kind>,
     pub(crate) flags: Vec<Flags>,
-    pub(crate) threads: usize,
 }
 
 impl Plan {
@@ -31,47 +28,20 @@ impl Plan {
     pub(crate) fn runs(&self) -> usize {
         self.columns.len() * self.flags.len() * self.iterations.get() as usize
     }
-
-    /// The run with this number: iterations turn slowest, so that what is ready early says something of all columns.
-    fn job(&self, number: usize) -> (usize, usize, u64) {
-        let (columns, flags) = (self.columns.len(), self.flags.len());
-        (number / columns % flags, number % columns, self.seed + (number / columns / flags) as u64)
-    }
 }
 
 /// Runs everything; `tick` is called after each run.
 pub(crate) fn measure(plan: &Plan, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
-    let (jobs, results) = (Mutex::new(0..plan.runs()), Mutex::new(vec![None; plan.runs()]));
-    std::thread::scope(|scope| {
-        let work = || {
-            while let Some(number) = jobs.lock().ok().and_then(|mut jobs| jobs.next()) {
-                let (flags, column, seed) = plan.job(number);
-                let run = once(plan.columns[column], plan.flags[flags], Scale::new(plan.memory), (seed, plan.seed));
-                if let Ok(mut results) = results.lock() {
-                    results[number] = Some(run.map_err(|error| format!("{error:#}")));
-                }
-                tick();
-            }
-        };
-        for _ in 0..plan.threads.max(1) {
-            scope.spawn(work);
-        }
-    });
-    let results = results.into_inner().map_err(|_| anyhow!("a run did not end"))?;
-    gather(plan, results)
-}
-
-fn gather(plan: &Plan, results: Vec<Option<Result<Run, String>>>) -> anyhow::Result<Outcome> {
-    let empty = |flags: &Flags| {
-        let columns = plan.columns.iter().map(|column| Column { name: column.name(), runs: Vec::new() }).collect();
-        Set { flags: *flags, columns }
+    let scale = Scale::new(plan.memory);
+    let pairs: Vec<_> =
+        plan.flags.iter().flat_map(|flags| plan.columns.iter().map(|column| (*flags, *column))).collect();
+    let run = |(flags, column): &(Flags, Kind), seed| once(*column, *flags, scale, (seed, plan.seed));
+    let mut runs = jobs::each(&pairs, (plan.seed, plan.iterations), run, tick)?.into_iter();
+    let set = |flags: &Flags| {
+        let columns = plan.columns.iter().zip(&mut runs).map(|(column, runs)| Column { name: column.name(), runs });
+        Set { flags: *flags, columns: columns.collect() }
     };
-    let mut sets: Vec<Set> = plan.flags.iter().map(empty).collect();
-    for (number, result) in results.into_iter().enumerate() {
-        let (flags, column, _) = plan.job(number);
-        let run = result.ok_or_else(|| anyhow!("run {number} is missing"))?.map_err(|error| anyhow!(error))?;
-        sets[flags].columns[column].runs.push(run);
-    }
+    let sets = plan.flags.iter().map(set).collect();
     Ok(Outcome { memory_bytes: plan.memory, iterations: plan.iterations.get(), seed: plan.seed, sets })
 }
 

@@ -22,12 +22,12 @@ mod tree;
 
 use std::fs;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::Args;
 
-use super::output::{self, Report};
+use super::output::{self, Forms, Report};
 use crate::commands::map::parse_size;
 
 use column::Column;
@@ -55,13 +55,8 @@ pub(crate) struct StressHighallocArgs {
     /// Seed of the first run; the next has the next
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Write tables and plots (stress-highalloc.html, .json, .svg) and the zones before and after each phase
-    /// (stress-highalloc-zones.html) into this directory
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    forms: Forms,
 }
 
 /// Runs the experiment.
@@ -75,23 +70,14 @@ pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
         seed: args.seed,
         columns: Column::ALL.to_vec(),
         flags: Flags::ALL.to_vec(),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let bar = output::progress(plan.runs() as u64);
     let outcome = measure(&plan, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = Flags::ALL.into_iter().map(published::of).collect::<anyhow::Result<Vec<_>>>()?;
-    let (text, json) = (table::all(&outcome, &published), output::json(&outcome)?);
-    output::print(if args.json { &json } else { &text })?;
-    if let Some(directory) = &args.out {
-        let svg = plot::charts(&outcome, &published)?;
-        output::write(directory, &Report { name: NAME, text: &text, json: &json, svg: &svg })?;
-        write_maps(directory, &outcome)?;
-        if !args.json {
-            println!("Report: {}", directory.join(format!("{NAME}.html")).display());
-        }
-    }
-    Ok(())
+    let report = Report { name: NAME, outcome: &outcome, text: table::all(&outcome, &published) };
+    args.forms.deliver(&report, || plot::charts(&outcome, &published))?;
+    args.forms.out.as_deref().map_or(Ok(()), |directory| write_maps(directory, &outcome))
 }
 
 /// Writes the pictures of the zones as a page of their own.

@@ -18,7 +18,6 @@ fn run(megabytes: u64, flags: Flags, columns: &[Kind]) -> Set {
         seed: 1,
         columns: columns.to_vec(),
         flags: vec![flags],
-        threads: 2,
     };
     measure(&plan, &|| {}).unwrap().sets.pop().unwrap()
 }

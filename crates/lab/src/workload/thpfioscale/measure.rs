@@ -1,14 +1,11 @@
 //! Running the benchmark: every block, every column, several times.
 
-use std::sync::Mutex;
-
-use anyhow::anyhow;
-use pageblock_frame::sync::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use super::ThpfioscaleArgs;
 use super::column::{Block, Column};
 use super::script;
+use crate::workload::jobs;
 
 /// What one run gave.
 #[derive(Clone, Debug, Serialize)]
@@ -81,44 +78,16 @@ pub(super) fn runs(args: &ThpfioscaleArgs) -> u64 {
     (blocks(args).len() * Column::ALL.len()) as u64 * u64::from(args.iterations.get())
 }
 
-/// Runs everything, on all of the host's CPUs; `tick` is called after each run.
+/// Runs everything; `tick` is called after each run.
 pub(super) fn measure(args: &ThpfioscaleArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
     let blocks = blocks(args);
-    let columns = Column::ALL.len();
-    let total = runs(args) as usize;
-    let job = |number: usize| {
-        let (rest, column) = (number / columns, Column::ALL[number % columns]);
-        (rest % blocks.len(), column, args.seed + (rest / blocks.len()) as u64)
+    let pairs: Vec<_> = blocks.iter().flat_map(|block| Column::ALL.map(|column| (*block, column))).collect();
+    let run = |(block, column): &(Block, Column), seed| script::run(*block, *column, args.memory, seed);
+    let mut runs = jobs::each(&pairs, (args.seed, args.iterations), run, tick)?.into_iter();
+    let part = |block| {
+        let cells = Column::ALL.into_iter().zip(&mut runs).map(|(column, runs)| Cell { column, runs }).collect();
+        Part { block, cells }
     };
-    let (next, results) = (AtomicU64::new(0), Mutex::new(vec![None; total]));
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed) as usize;
-            if number >= total {
-                return;
-            }
-            let (block, column, seed) = job(number);
-            let run = script::run(blocks[block], column, args.memory, seed).map_err(|error| format!("{error:#}"));
-            if let Ok(mut results) = results.lock() {
-                results[number] = Some(run);
-            }
-            tick();
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, Into::into) {
-            scope.spawn(work);
-        }
-    });
-    let results = results.into_inner().map_err(|_| anyhow!("a run did not end"))?;
-    let empty = |block: &Block| {
-        let cells = Column::ALL.iter().map(|column| Cell { column: *column, runs: Vec::new() }).collect();
-        Part { block: *block, cells }
-    };
-    let mut parts: Vec<Part> = blocks.iter().map(empty).collect();
-    for (number, result) in results.into_iter().enumerate() {
-        let run = result.ok_or_else(|| anyhow!("run {number} is missing"))?.map_err(|error| anyhow!(error))?;
-        parts[job(number).0].cells[number % columns].runs.push(run);
-    }
+    let parts = blocks.into_iter().map(part).collect();
     Ok(Outcome { memory_bytes: args.memory, iterations: args.iterations.get(), seed: args.seed, parts })
 }

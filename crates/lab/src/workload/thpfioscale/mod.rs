@@ -13,12 +13,11 @@ mod script;
 mod table;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
 
-use super::output::{self, Report};
+use super::output::{self, Forms, Report};
 use crate::commands::map::parse_size;
 
 /// With less memory a zone is too small for a boost.
@@ -40,12 +39,8 @@ pub(crate) struct ThpfioscaleArgs {
     /// Only the machine with one node
     #[arg(long)]
     pub(crate) one_node: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write tables, plots and runs (thpfioscale.html, .json and .svg) into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) forms: Forms,
 }
 
 /// Runs the experiment.
@@ -57,15 +52,6 @@ pub(crate) fn run(args: &ThpfioscaleArgs) -> anyhow::Result<()> {
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = published::Published::read()?;
-    let json = output::json(&outcome)?;
-    let text = table::all(&outcome, &published);
-    output::print(if args.json { &json } else { &text })?;
-    if let Some(directory) = &args.out {
-        let svg = plot::all(&outcome, &published)?;
-        output::write(directory, &Report { name: "thpfioscale", text: &text, json: &json, svg: &svg })?;
-        if !args.json {
-            println!("Report: {}", directory.join("thpfioscale.html").display());
-        }
-    }
-    Ok(())
+    let report = Report { name: "thpfioscale", outcome: &outcome, text: table::all(&outcome, &published) };
+    args.forms.deliver(&report, || plot::all(&outcome, &published))
 }

@@ -11,14 +11,13 @@ mod published;
 mod table;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
 use pageblock_frame::PAGE_SIZE;
 use pageblock_mlock::{Placement, Steps};
 
-use super::output::{self, Report};
+use super::output::{self, Forms, Report};
 use crate::commands::map::parse_size;
 
 pub(crate) use measure::{Outcome, measure};
@@ -46,12 +45,8 @@ pub(crate) struct TimedMunlockArgs {
     /// Count instructions a page too, with valgrind (takes a minute)
     #[arg(long)]
     pub(crate) instructions: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write tables, plots and samples (timedmunlock.html, .json and .svg) into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) forms: Forms,
     /// Only unlock this many pages once, in this way: what valgrind counts
     #[arg(long, hide = true, num_args = 3, value_names = ["SET", "COLUMN", "PAGES"])]
     pub(crate) only: Option<Vec<u64>>,
@@ -92,15 +87,6 @@ pub(crate) fn run(args: &TimedMunlockArgs) -> anyhow::Result<()> {
         instructions::count(&mut outcome)?;
     }
     let published = published::all()?;
-    let json = output::json(&outcome)?;
-    let text = table::all(&outcome, &published);
-    output::print(if args.json { &json } else { &text })?;
-    if let Some(directory) = &args.out {
-        let svg = plot::all(&outcome, &published)?;
-        output::write(directory, &Report { name: "timedmunlock", text: &text, json: &json, svg: &svg })?;
-        if !args.json {
-            println!("Report: {}", directory.join("timedmunlock.html").display());
-        }
-    }
-    Ok(())
+    let report = Report { name: "timedmunlock", outcome: &outcome, text: table::all(&outcome, &published) };
+    args.forms.deliver(&report, || plot::all(&outcome, &published))
 }

@@ -1,15 +1,13 @@
 //! The runs, and what is kept of each.
 
-use std::sync::Mutex;
-
 use pageblock::{NodeId, ZoneKind};
 use pageblock_frame::PAGE_SIZE;
-use pageblock_frame::sync::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use super::phase::{self, Figures, Op};
 use super::{TiobenchArgs, Variant, scale};
 use crate::machine::{Machine, costs};
+use crate::workload::jobs;
 
 /// Random blocks of a phase, all threads together.
 const RANDOM_BLOCKS: u32 = 4000;
@@ -99,35 +97,11 @@ impl Outcome {
     }
 }
 
-/// Runs every variant; `tick` is called after each run. Runs share nothing, so that each CPU of the host takes the next one.
+/// Runs every variant; `tick` is called after each run.
 pub(crate) fn measure(args: &TiobenchArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
-    let variants = args.variants();
-    let iterations = args.iterations.get();
-    let jobs: Vec<(Variant, u64)> = variants
-        .iter()
-        .flat_map(|variant| (0..iterations).map(|number| (*variant, args.seed + u64::from(number))))
-        .collect();
-    let next = AtomicU64::new(0);
-    let done = Mutex::new(Vec::with_capacity(jobs.len()));
-    let host = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 0..host.min(jobs.len()) {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    let result = one(args, *job);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((*job, result));
-                    tick();
-                }
-            });
-        }
-    });
-    let mut runs: Vec<(Variant, Run)> = Vec::new();
-    for ((variant, _), result) in done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        runs.push((variant, result?));
-    }
-    runs.sort_by_key(|(_, run)| run.seed);
-    let of = |variant| runs.iter().filter(|(of, _)| *of == variant).map(|(_, run)| run.clone()).collect();
-    let rows = variants.into_iter().map(|variant| Row { variant, runs: of(variant) }).collect();
+    let (variants, iterations) = (args.variants(), args.iterations.get());
+    let runs = jobs::each(&variants, (args.seed, args.iterations), |variant, seed| one(args, (*variant, seed)), tick)?;
+    let rows = variants.into_iter().zip(runs).map(|(variant, runs)| Row { variant, runs }).collect();
     Ok(Outcome { memory_bytes: args.memory, iterations, seed: args.seed, threads: args.threads.clone(), rows })
 }
 

@@ -17,12 +17,11 @@ mod table;
 pub(crate) mod variant;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
 
-use super::output::{self, Report};
+use super::output::{self, Forms, Report};
 use crate::commands::map::parse_size;
 pub(crate) use variant::Variant;
 
@@ -52,12 +51,8 @@ pub(crate) struct TiobenchArgs {
     /// Recompute the owner's tables, lists and zones after each run
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write tables, plot and runs (tiobench.html, .json and .svg) into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) forms: Forms,
 }
 
 impl TiobenchArgs {
@@ -76,15 +71,6 @@ pub(crate) fn run(args: &TiobenchArgs) -> anyhow::Result<()> {
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = published::Published::read()?;
-    let json = output::json(&outcome)?;
-    let text = table::all(&outcome, &published);
-    output::print(if args.json { &json } else { &text })?;
-    if let Some(directory) = &args.out {
-        let svg = plot::all(&outcome, &published)?;
-        output::write(directory, &Report { name: "tiobench", text: &text, json: &json, svg: &svg })?;
-        if !args.json {
-            println!("Report: {}", directory.join("tiobench.html").display());
-        }
-    }
-    Ok(())
+    let report = Report { name: "tiobench", outcome: &outcome, text: table::all(&outcome, &published) };
+    args.forms.deliver(&report, || plot::all(&outcome, &published))
 }

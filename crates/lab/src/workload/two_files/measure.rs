@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::TwoFilesArgs;
 use super::scene::{Pair, Scene};
+use crate::workload::jobs;
 use crate::workload::tiobench::Variant;
 
 /// One time through the second file.
@@ -71,13 +72,10 @@ pub(crate) struct Outcome {
 }
 
 /// Runs every variant; `tick` is called after each run.
-pub(crate) fn measure(args: &TwoFilesArgs, tick: &dyn Fn()) -> anyhow::Result<Outcome> {
-    let mut rows = Vec::new();
-    for variant in args.variants() {
-        let seeds = (0..args.iterations.get()).map(|number| args.seed + u64::from(number));
-        let run = |seed| one(args, variant, seed).inspect(|_| tick());
-        rows.push(Row { variant, runs: seeds.map(run).collect::<Result<_, _>>()? });
-    }
+pub(crate) fn measure(args: &TwoFilesArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
+    let variants = args.variants();
+    let runs = jobs::each(&variants, (args.seed, args.iterations), |variant, seed| one(args, *variant, seed), tick)?;
+    let rows = variants.into_iter().zip(runs).map(|(variant, runs)| Row { variant, runs }).collect();
     let (iterations, passes) = (args.iterations.get(), args.passes.get());
     Ok(Outcome { memory_bytes: args.memory, iterations, seed: args.seed, passes, rows })
 }

@@ -12,12 +12,11 @@ mod scene;
 mod table;
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
 
-use super::output::{self, Report};
+use super::output::{self, Forms, Report};
 use super::tiobench::{LEAST, MOST, Variant};
 use crate::commands::map::parse_size;
 
@@ -42,12 +41,8 @@ pub(crate) struct TwoFilesArgs {
     /// Recompute the owner's tables, lists and zones after each run
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write tables, plot and runs (two_files.html, .json and .svg) into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) forms: Forms,
 }
 
 impl TwoFilesArgs {
@@ -64,15 +59,6 @@ pub(crate) fn run(args: &TwoFilesArgs) -> anyhow::Result<()> {
     let bar = output::progress(args.variants().len() as u64 * u64::from(args.iterations.get()));
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let json = output::json(&outcome)?;
-    let text = table::all(&outcome);
-    output::print(if args.json { &json } else { &text })?;
-    if let Some(directory) = &args.out {
-        let svg = plot::all(&outcome)?;
-        output::write(directory, &Report { name: "two_files", text: &text, json: &json, svg: &svg })?;
-        if !args.json {
-            println!("Report: {}", directory.join("two_files.html").display());
-        }
-    }
-    Ok(())
+    let report = Report { name: "two_files", outcome: &outcome, text: table::all(&outcome) };
+    args.forms.deliver(&report, || plot::all(&outcome))
 }
