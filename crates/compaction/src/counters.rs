@@ -1,87 +1,47 @@
 //! Counters with the names of `/proc/vmstat`.
 
-use core::fmt;
-
-use pageblock_frame::const_unless_model;
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::trace::RunCounts;
+use pageblock_frame::vmstat;
 
 use crate::Origin;
 
-macro_rules! counters {
-    ($($(#[$meta:meta])* $field:ident = $name:literal,)*) => {
-        /// One zone's counters. Relaxed: each is exact, together they are not one moment.
-        #[derive(Debug)]
-        pub(crate) struct Counters {
-            $(pub(crate) $field: AtomicU64,)*
-        }
-
-        impl Counters {
-            const_unless_model! {
-                pub(crate) const fn new() -> Self {
-                    Self { $($field: AtomicU64::new(0),)* }
-                }
-            }
-
-            pub(crate) fn read(&self) -> VmStat {
-                VmStat { $($field: self.$field.load(Ordering::Relaxed),)* }
-            }
-        }
-
-        /// The counters at one moment. Displays as lines of `/proc/vmstat`.
-        ///
-        /// ```
-        /// use pageblock_compaction::VmStat;
-        /// let (mut sum, mut zone) = (VmStat::default(), VmStat::default());
-        /// zone.stall = 2;
-        /// sum.add(&zone);
-        /// assert!(sum.to_string().contains("compact_stall 2\n"));
-        /// ```
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        #[non_exhaustive]
-        pub struct VmStat {
-            $($(#[$meta])* pub $field: u64,)*
-        }
-
-        impl VmStat {
-            /// Adds another zone's.
-            pub const fn add(&mut self, other: &Self) {
-                $(self.$field += other.$field;)*
-            }
-        }
-
-        impl fmt::Display for VmStat {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                $(writeln!(f, concat!($name, " {}"), self.$field)?;)*
-                Ok(())
-            }
-        }
-    };
-}
-
-counters! {
-    /// Frames moved.
-    migrate_success = "pgmigrate_success",
-    /// Frames that were lent and not moved.
-    migrate_fail = "pgmigrate_fail",
-    /// Frames that migrate scanners looked at.
-    migrate_scanned = "compact_migrate_scanned",
-    /// Frames that free scanners looked at.
-    free_scanned = "compact_free_scanned",
-    /// Frames that both took out.
-    isolated = "compact_isolated",
-    /// Allocations that turned to compaction.
-    stall = "compact_stall",
-    /// Those that got nothing.
-    fail = "compact_fail",
-    /// Those that got a block.
-    success = "compact_success",
-    /// Times that the compaction thread was woken.
-    daemon_wake = "compact_daemon_wake",
-    /// Frames that its migrate scanner looked at.
-    daemon_migrate_scanned = "compact_daemon_migrate_scanned",
-    /// Frames that its free scanner looked at.
-    daemon_free_scanned = "compact_daemon_free_scanned",
+vmstat! {
+    /// One zone's counters. Relaxed: each is exact, together they are not one moment.
+    pub(crate) struct Counters;
+    /// The counters at one moment. Displays as lines of `/proc/vmstat`.
+    ///
+    /// ```
+    /// use pageblock_compaction::VmStat;
+    /// let (mut sum, mut zone) = (VmStat::default(), VmStat::default());
+    /// zone.stall = 2;
+    /// sum.add(&zone);
+    /// assert!(sum.to_string().contains("compact_stall 2\n"));
+    /// ```
+    pub struct VmStat {
+        /// Frames moved.
+        migrate_success = "pgmigrate_success",
+        /// Frames that were lent and not moved.
+        migrate_fail = "pgmigrate_fail",
+        /// Frames that migrate scanners looked at.
+        migrate_scanned = "compact_migrate_scanned",
+        /// Frames that free scanners looked at.
+        free_scanned = "compact_free_scanned",
+        /// Frames that both took out.
+        isolated = "compact_isolated",
+        /// Allocations that turned to compaction.
+        stall = "compact_stall",
+        /// Those that got nothing.
+        fail = "compact_fail",
+        /// Those that got a block.
+        success = "compact_success",
+        /// Times that the compaction thread was woken.
+        daemon_wake = "compact_daemon_wake",
+        /// Frames that its migrate scanner looked at.
+        daemon_migrate_scanned = "compact_daemon_migrate_scanned",
+        /// Frames that its free scanner looked at.
+        daemon_free_scanned = "compact_daemon_free_scanned",
+    }
 }
 
 impl VmStat {

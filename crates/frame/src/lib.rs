@@ -10,6 +10,7 @@
 //! * [`sync`]: **every** lock and atomic, real and under the model checker;
 //! * [`Platform`]: the seam that a kernel fills, and [`trace`]: the events it can listen to;
 //! * [`region`]: from a firmware's memory map to a clean list of frames;
+//! * [`vmstat!`]: counters under Linux's names;
 //! * [`Carver`]: from raw bytes to typed metadata, the only place where memory gets a type.
 //!
 //! # Invariants
@@ -45,6 +46,7 @@ pub mod region;
 pub mod state;
 pub mod sync;
 pub mod trace;
+mod vmstat;
 mod wide;
 
 pub use addr::{MAX_PFN, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};

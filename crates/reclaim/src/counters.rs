@@ -1,81 +1,41 @@
 //! Counters with the names of `/proc/vmstat`.
 
-use core::fmt;
-
-use pageblock_frame::const_unless_model;
 use pageblock_frame::reclaim::{Actor, Shrunk};
 use pageblock_frame::sync::{AtomicU64, Ordering};
+use pageblock_frame::vmstat;
 
-macro_rules! counters {
-    ($($(#[$meta:meta])* $field:ident = $name:literal,)*) => {
-        /// One node's counters. Relaxed: each is exact, together they are not one moment.
-        #[derive(Debug)]
-        pub(crate) struct Counters {
-            $(pub(crate) $field: AtomicU64,)*
-        }
-
-        impl Counters {
-            const_unless_model! {
-                pub(crate) const fn new() -> Self {
-                    Self { $($field: AtomicU64::new(0),)* }
-                }
-            }
-
-            pub(crate) fn read(&self) -> VmStat {
-                VmStat { $($field: self.$field.load(Ordering::Relaxed),)* }
-            }
-        }
-
-        /// The counters of a node's reclaim at one moment. Displays as lines of `/proc/vmstat`.
-        ///
-        /// ```
-        /// use pageblock_reclaim::VmStat;
-        /// let (mut sum, mut node) = (VmStat::default(), VmStat::default());
-        /// node.scan_kswapd = 40;
-        /// sum.add(&node);
-        /// assert!(sum.to_string().contains("pgscan_kswapd 40\n"));
-        /// ```
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        #[non_exhaustive]
-        pub struct VmStat {
-            $($(#[$meta])* pub $field: u64,)*
-        }
-
-        impl VmStat {
-            /// Adds another node's.
-            pub const fn add(&mut self, other: &Self) {
-                $(self.$field = self.$field.saturating_add(other.$field);)*
-            }
-        }
-
-        impl fmt::Display for VmStat {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                $(writeln!(f, concat!($name, " {}"), self.$field)?;)*
-                Ok(())
-            }
-        }
-    };
-}
-
-counters! {
-    /// Frames that kswapd's rounds looked at.
-    scan_kswapd = "pgscan_kswapd",
-    /// Frames that tasks' own rounds looked at.
-    scan_direct = "pgscan_direct",
-    /// Frames that kswapd's rounds freed.
-    steal_kswapd = "pgsteal_kswapd",
-    /// Frames that tasks' own rounds freed.
-    steal_direct = "pgsteal_direct",
-    /// Times that a task began to reclaim for itself.
-    allocstall = "allocstall",
-    /// Times that a task waited for kswapd because the reserve was nearly used up.
-    throttled = "pgscan_direct_throttle",
-    /// Runs of kswapd.
-    pageoutrun = "pageoutrun",
-    /// Naps of kswapd that a new request cut short.
-    low_hit_quickly = "kswapd_low_wmark_hit_quickly",
-    /// Naps after which the node was out of balance again.
-    high_hit_quickly = "kswapd_high_wmark_hit_quickly",
+vmstat! {
+    /// One node's counters. Relaxed: each is exact, together they are not one moment.
+    pub(crate) struct Counters;
+    /// The counters of a node's reclaim at one moment. Displays as lines of `/proc/vmstat`.
+    ///
+    /// ```
+    /// use pageblock_reclaim::VmStat;
+    /// let (mut sum, mut node) = (VmStat::default(), VmStat::default());
+    /// node.scan_kswapd = 40;
+    /// sum.add(&node);
+    /// assert!(sum.to_string().contains("pgscan_kswapd 40\n"));
+    /// ```
+    pub struct VmStat {
+        /// Frames that kswapd's rounds looked at.
+        scan_kswapd = "pgscan_kswapd",
+        /// Frames that tasks' own rounds looked at.
+        scan_direct = "pgscan_direct",
+        /// Frames that kswapd's rounds freed.
+        steal_kswapd = "pgsteal_kswapd",
+        /// Frames that tasks' own rounds freed.
+        steal_direct = "pgsteal_direct",
+        /// Times that a task began to reclaim for itself.
+        allocstall = "allocstall",
+        /// Times that a task waited for kswapd because the reserve was nearly used up.
+        throttled = "pgscan_direct_throttle",
+        /// Runs of kswapd.
+        pageoutrun = "pageoutrun",
+        /// Naps of kswapd that a new request cut short.
+        low_hit_quickly = "kswapd_low_wmark_hit_quickly",
+        /// Naps after which the node was out of balance again.
+        high_hit_quickly = "kswapd_high_wmark_hit_quickly",
+    }
 }
 
 impl Counters {

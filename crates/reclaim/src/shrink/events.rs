@@ -1,67 +1,34 @@
 //! What scans did, with the names of `/proc/vmstat`.
 
-use core::fmt;
-
-use pageblock_frame::const_unless_model;
 use pageblock_frame::sync::{AtomicU64, Ordering};
+use pageblock_frame::vmstat;
 
-macro_rules! events {
-    ($($(#[$meta:meta])* $field:ident = $name:literal,)*) => {
-        /// Counters of a shrinker. Relaxed: each is exact, together they are not one moment.
-        #[derive(Debug)]
-        pub(crate) struct Events {
-            $(pub(crate) $field: AtomicU64,)*
-        }
-
-        impl Events {
-            const_unless_model! {
-                pub(crate) const fn new() -> Self {
-                    Self { $($field: AtomicU64::new(0),)* }
-                }
-            }
-
-            pub(crate) fn read(&self) -> ShrinkStat {
-                ShrinkStat { $($field: self.$field.load(Ordering::Relaxed),)* }
-            }
-        }
-
-        /// What scans did, in frames. Displays as lines of `/proc/vmstat`. Pages that moved between lists for other reasons are
-        /// counted by the lists ([`pageblock_lru::Event`]): Linux's `pgactivate` and `pgdeactivate` are the sums.
-        ///
-        /// ```
-        /// let stat = pageblock_reclaim::ShrinkStat::default();
-        /// assert!(stat.to_string().contains("pgrefill 0\n"));
-        /// ```
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        #[non_exhaustive]
-        pub struct ShrinkStat {
-            $($(#[$meta])* pub $field: u64,)*
-        }
-
-        impl fmt::Display for ShrinkStat {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                $(writeln!(f, concat!($name, " {}"), self.$field)?;)*
-                Ok(())
-            }
-        }
-    };
-}
-
-events! {
-    /// Found in use at the tail of an inactive list, and moved to the active one.
-    activate = "pgactivate",
-    /// Moved from the tail of an active list to the inactive one.
-    deactivate = "pgdeactivate",
-    /// Looked at on active lists.
-    refill = "pgrefill",
-    /// Which reclaim began to write.
-    written = "nr_vmscan_write",
-    /// Marked to go as soon as they are written.
-    immediate = "nr_vmscan_immediate_reclaim",
-    /// That other caches looked at, in objects.
-    slabs_scanned = "slabs_scanned",
-    /// Times that a round waited for write-back.
-    stalls = "nr_vmscan_stall",
+vmstat! {
+    /// Counters of a shrinker. Relaxed: each is exact, together they are not one moment.
+    pub(crate) struct Events;
+    /// What scans did, in frames. Displays as lines of `/proc/vmstat`. Pages that moved between lists for other reasons are
+    /// counted by the lists ([`pageblock_lru::Event`]): Linux's `pgactivate` and `pgdeactivate` are the sums.
+    ///
+    /// ```
+    /// let stat = pageblock_reclaim::ShrinkStat::default();
+    /// assert!(stat.to_string().contains("pgrefill 0\n"));
+    /// ```
+    pub struct ShrinkStat {
+        /// Found in use at the tail of an inactive list, and moved to the active one.
+        activate = "pgactivate",
+        /// Moved from the tail of an active list to the inactive one.
+        deactivate = "pgdeactivate",
+        /// Looked at on active lists.
+        refill = "pgrefill",
+        /// Which reclaim began to write.
+        written = "nr_vmscan_write",
+        /// Marked to go as soon as they are written.
+        immediate = "nr_vmscan_immediate_reclaim",
+        /// That other caches looked at, in objects.
+        slabs_scanned = "slabs_scanned",
+        /// Times that a round waited for write-back.
+        stalls = "nr_vmscan_stall",
+    }
 }
 
 pub(crate) fn add(counter: &AtomicU64, frames: u64) {
