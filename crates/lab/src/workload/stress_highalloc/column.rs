@@ -1,5 +1,8 @@
 //! The columns of the table: Linux 3.13 with the first so many patches, and our default.
 
+use std::str::FromStr;
+
+use anyhow::anyhow;
 use pageblock::{Config, SlowPath};
 use pageblock_compaction::{Config as Compaction, Patches};
 
@@ -48,5 +51,14 @@ impl Column {
     /// The rules by which the watermarks are set anew before phase 3.
     pub(super) const fn is_ours(self) -> bool {
         matches!(self, Self::Default)
+    }
+}
+
+impl FromStr for Column {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> anyhow::Result<Self> {
+        let found = Self::ALL.into_iter().find(|column| column.name() == name);
+        found.ok_or_else(|| anyhow!("expected 2 to 6 or default, found `{name}`"))
     }
 }

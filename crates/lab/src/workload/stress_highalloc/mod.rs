@@ -55,6 +55,12 @@ pub(crate) struct StressHighallocArgs {
     /// Seed of the first run; the next has the next
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
+    /// Only these columns (2 to 6, default); all if none is given
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    columns: Vec<Column>,
+    /// Only these flags (nothp, thp); both if none are given
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    flags: Vec<Flags>,
     #[command(flatten)]
     forms: Forms,
 }
@@ -68,16 +74,21 @@ pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
         memory: args.memory,
         iterations: args.iterations,
         seed: args.seed,
-        columns: Column::ALL.to_vec(),
-        flags: Flags::ALL.to_vec(),
+        columns: chosen(&args.columns, &Column::ALL),
+        flags: chosen(&args.flags, &Flags::ALL),
     };
     let bar = output::progress(plan.runs() as u64);
     let outcome = measure(&plan, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let published = Flags::ALL.into_iter().map(published::of).collect::<anyhow::Result<Vec<_>>>()?;
+    let published = plan.flags.iter().map(|flags| published::of(*flags)).collect::<anyhow::Result<Vec<_>>>()?;
     let report = Report { name: NAME, outcome: &outcome, text: table::all(&outcome, &published) };
     args.forms.deliver(&report, || plot::charts(&outcome, &published))?;
     args.forms.out.as_deref().map_or(Ok(()), |directory| write_maps(directory, &outcome))
+}
+
+/// Those of `all` that are asked for, in the order of `all`.
+fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
+    all.iter().copied().filter(|one| asked.is_empty() || asked.contains(one)).collect()
 }
 
 /// Writes the pictures of the zones as a page of their own.

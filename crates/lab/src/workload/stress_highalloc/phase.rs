@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::str::FromStr;
 
+use anyhow::anyhow;
 use pageblock_frame::{Gfp, PAGEBLOCK_ORDER, Pfn};
 
 use super::scale::PACE;
@@ -37,6 +39,15 @@ impl Flags {
             Self::Nothp => movable,
             Self::Thp => movable.union(Gfp::NOMEMALLOC).union(Gfp::NORETRY).difference(Gfp::KSWAPD_RECLAIM),
         }
+    }
+}
+
+impl FromStr for Flags {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> anyhow::Result<Self> {
+        let found = Self::ALL.into_iter().find(|flags| flags.name() == name);
+        found.ok_or_else(|| anyhow!("expected nothp or thp, found `{name}`"))
     }
 }
 
