@@ -77,7 +77,7 @@ pub use policy::Policy;
 pub use report::{
     BlockTypeInfo, BuddyInfo, CmaColumn, FragmentationLine, FreeCounts, PageTypeHeading, PageTypeInfo, ZoneInfo,
 };
-pub use scan::{BlockView, Held, Patience, Servable, ZoneScan, count_free_blocks, note_of};
+pub use scan::{BlockView, Held, Patience, Servable, ZoneScan, count_free_blocks, note_of, obstacle_of, part_note_of};
 pub use storage::ZoneStorage;
 pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
 pub use zone::{Unreserve, Zone, ZoneConfig};

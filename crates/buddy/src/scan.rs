@@ -4,9 +4,11 @@
 //! free in the map, nobody can allocate them, and whoever stops half-way has nothing to put back but that entry.
 //! Every method holds the zone lock for a bounded number of word operations, with interrupts saved.
 
+mod notes;
 mod view;
 
-pub use view::{BlockView, Held, Patience, Servable, count_free_blocks, note_of};
+pub use notes::{note_of, obstacle_of, part_note_of};
+pub use view::{BlockView, Held, Patience, Servable, count_free_blocks};
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -290,28 +292,6 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     pub fn clear_skips(&self) {
         self.lock().skip.fill(false);
     }
-
-    /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has, and one more; see
-    /// [`BlockView::note`].
-    pub fn note_free(&self, first: u32, which: u64) {
-        let mut core = self.lock();
-        let mut left = which;
-        while left != 0 {
-            if let Some(b) = core.blocks.get_mut((first + left.trailing_zeros()) as usize) {
-                set_note(b, b.free + 1);
-            }
-            left &= left - 1;
-        }
-    }
-
-    /// Forgets the numbers left with all pageblocks.
-    pub fn clear_notes(&self) {
-        for first in (0..self.blocks() as usize).step_by(LOOKS_PER_HOLD as usize) {
-            for b in self.lock().blocks.iter_mut().skip(first).take(LOOKS_PER_HOLD as usize) {
-                set_note(b, 0);
-            }
-        }
-    }
 }
 
 #[inline]
@@ -321,10 +301,6 @@ fn withhold(core: &mut ZoneCore<'_>, block: u32) -> Option<()> {
         return None;
     }
     core.isolate(block).ok()
-}
-
-const fn set_note(b: &mut Pageblock, note: u16) {
-    [b.spare[0], b.spare[1]] = note.to_le_bytes();
 }
 
 fn view(core: &ZoneCore<'_>, block: u32) -> Option<BlockView> {

@@ -3,7 +3,7 @@
 //! One pass over the pageblocks' counts, a load or two each and no frame looked at, gives both.
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::{ZoneScan, note_of};
+use pageblock_buddy::{ZoneScan, note_of, part_note_of};
 use pageblock_frame::{
     BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Platform, StateTable,
 };
@@ -92,7 +92,8 @@ impl Sources {
     pub(crate) const fn contain(self, b: &Pageblock) -> bool {
         // An isolated pageblock's type is in nobody's set.
         let kind = self.types >> (b.migrate_type as u8) & 1 == 1;
-        b.managed >= self.least && kind && note_of(b) != hopeless(b.free)
+        let note = if self.least > 1 { note_of(b) } else { part_note_of(b) };
+        b.managed >= self.least && kind && note != hopeless(b.free)
     }
 }
 
@@ -126,7 +127,7 @@ impl Choice {
             if let Some((used, free)) = own
                 && used > 0
                 && used < worst
-                && !skip(block)
+                && !skip(block + 1 - sources.group)
             {
                 worst = choice.offer(Candidate { used, free, block: block + 1 - sources.group });
             }
@@ -164,14 +165,14 @@ impl Choice {
     }
 }
 
-/// Whether the frames of an aligned block are all free or in movable blocks inside it that are small enough.
-/// Returns how many are in use, and how many state bytes were read.
+/// Whether the frames of an aligned block are all free or in movable blocks inside it that are small enough: how many are in use, or
+/// else which frame is in the way, if one alone can be named. Also how many state bytes were read.
 pub(crate) fn appraise(
     states: StateTable<'_>,
     map: &[u64; BLOCK_WORDS],
     (index, frames): (u32, u32),
     config: &Config,
-) -> (Option<u32>, u32) {
+) -> (Result<u32, Option<u32>>, u32) {
     let (mut used, mut free, mut read) = (0, 0, 0);
     let mut at = index & !63;
     while at < index + frames {
@@ -181,34 +182,36 @@ pub(crate) fn appraise(
         let (heads, movable) = (states.heads(at) & mask, states.movable_heads(at) & mask);
         read += mask.count_ones();
         if heads != movable {
-            return (None, read);
+            return (Err(Some(at + (heads & !movable).trailing_zeros().min(63))), read);
         }
         let here = map.get(at as usize / 64 % BLOCK_WORDS).map_or(0, |word| (word & mask).count_ones());
         free += here;
         used += if here + movable.count_ones() == mask.count_ones() {
             movable.count_ones()
         } else {
-            let Some(sum) = sum_of_orders(states, at, movable, config) else { return (None, read) };
-            sum
+            match sum_of_orders(states, at, movable, config) {
+                Ok(sum) => sum,
+                Err(head) => return (Err(Some(head)), read),
+            }
         };
         at += 64;
     }
-    ((used + free == frames).then_some(used), read)
+    (if used + free == frames { Ok(used) } else { Err(None) }, read)
 }
 
-/// Frames in the movable blocks with these heads; `None` if one of them is too large to be moved.
-fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -> Option<u32> {
+/// Frames in the movable blocks with these heads; the head of one that is too large to be moved, if there is one.
+fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, u32> {
     let mut left = heads;
     let mut sum = 0;
     while left != 0 {
-        let FrameState::Allocated(order, _) = states.get(at + left.trailing_zeros()).decode() else { return None };
-        if order > config.largest_move {
-            return None;
+        let head = at + left.trailing_zeros();
+        match states.get(head).decode() {
+            FrameState::Allocated(order, _) if order <= config.largest_move => sum += order.frames() as u32,
+            _ => return Err(head),
         }
-        sum += order.frames() as u32;
         left &= left - 1;
     }
-    Some(sum)
+    Ok(sum)
 }
 
 /// The aligned block of `order` below a pageblock that costs least to empty, if any can be: its first index.
@@ -227,7 +230,7 @@ pub(crate) fn best_part(
             let index = block * PAGEBLOCK_FRAMES as u32 + offset;
             let (used, looked) = appraise(states, map, (index, frames), config);
             read += looked;
-            if used.is_some() {
+            if used.is_ok() {
                 best = Some((index, free));
             }
         }

@@ -35,6 +35,15 @@ pub(crate) struct Answers {
     pub(crate) refused: u32,
     /// Some of those might be lent in another mode or later.
     pub(crate) busy: bool,
+    /// The first of them.
+    pub(crate) first: Option<u32>,
+}
+
+impl Answers {
+    fn refuse(&mut self, index: u32) {
+        self.refused += 1;
+        self.first = self.first.or(Some(index));
+    }
 }
 
 /// The owner, and how it is asked.
@@ -62,7 +71,7 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
             match loan.answer {
                 Some(Ok(())) => keep(&mut granted, *held),
                 other => {
-                    answers.refused += 1;
+                    answers.refuse(held.index);
                     answers.busy |= other == Some(Err(Refusal::Busy));
                 }
             }
@@ -74,7 +83,7 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
                 continue;
             }
             // Not the block that the scanner saw: the owner keeps it, or has nothing of it any more.
-            answers.refused += 1;
+            answers.refuse(held.index);
             self.return_to_owner(held);
         }
         answers

@@ -3,7 +3,10 @@
 //! Linux's scanners start to move a pageblock's frames before they know that the last of them can be moved, and find it
 //! out by scanning. Here a pageblock is chosen by its count of free frames, read through once (eight or sixteen state bytes a
 //! load), withheld, and its blocks are borrowed from their owner before the first of them is moved.
-//! What could not be emptied is noted with its number of free frames, and not looked at again before that changes.
+//! What could not be emptied is noted with its number of free frames and the frame that was in the way; it is not looked at again before
+//! the former changes, and then the latter is looked at first.
+
+mod known;
 
 use arrayvec::ArrayVec;
 use pageblock_buddy::{Held, ZoneScan};
@@ -18,6 +21,7 @@ use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_foreign_
 use crate::compactor::positions;
 use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
 use crate::{Compactor, Config, Origin, Outcome, Request, score};
+use known::{Obstacle, place};
 
 const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
 
@@ -37,6 +41,8 @@ struct Run<'a, 'z, 'm, P, M> {
     target: u32,
     source: u32,
     captured: Option<Pfn>,
+    /// The frame that was in the way last.
+    obstacle: Option<u32>,
 }
 
 /// How emptying a block went.
@@ -70,6 +76,7 @@ pub(crate) fn run<P: Platform, M: Migrate>(
         target: 0,
         source: 0,
         captured: None,
+        obstacle: None,
     };
     compactor.trace_run::<P>(CompactEvent::Begin(run.positions()));
     let result = if run.order > scan.zone().max_order() { CompactResult::Complete } else { run.over_windows() };
@@ -97,8 +104,10 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         let size = self.config().window.max(group).min(blocks.max(1)).checked_next_power_of_two().unwrap_or(1 << 31);
         let windows = blocks.div_ceil(size.max(1));
         let first = self.compactor.window.load(Ordering::Relaxed) % windows.max(1);
-        if self.request.full {
-            self.mover.scan.clear_notes();
+        match self.request.origin {
+            Origin::Proactive => self.recheck_notes(),
+            _ if self.request.full => self.mover.scan.clear_notes(),
+            _ => {}
         }
         for window in (first..windows).chain(0..first) {
             self.window = (window * size, ((window + 1) * size).min(blocks));
@@ -153,53 +162,6 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         }
     }
 
-    /// Reads through all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the best
-    /// have turned out to be unsuitable, one pass over the others costs less than choosing a few at a time. True if some can be.
-    fn weed(&mut self, most: u16) -> bool {
-        let (scan, sources) = (self.mover.scan, Sources::new(self.request, self.order, self.config()));
-        let states = scan.zone().states();
-        let least = BLOCK as u16 - most;
-        let mut at = self.window.0;
-        let mut any = false;
-        while at < self.window.1 {
-            let end = (at + 64).min(self.window.1);
-            let mut seen = 0u64;
-            scan.survey(at..end, |_, b| {
-                // One more bit from the top for each pageblock.
-                seen >>= 1;
-                // Not wholly free, and no more in use than asked for.
-                if u32::from(b.managed) == BLOCK && b.free.wrapping_sub(least) < most && sources.contain(b) {
-                    seen |= 1 << 63;
-                }
-            });
-            seen >>= 64 - (end - at);
-            let all = seen;
-            let mut unfit = seen;
-            self.counts.migrate_scanned += u64::from(seen.count_ones() * BLOCK);
-            while seen != 0 {
-                let bit = seen.trailing_zeros();
-                seen &= seen - 1;
-                // Most that is full or nearly so is the kernel's, with nothing movable in it.
-                if states.any_movable((at + bit) * BLOCK, BLOCK) && self.can_be_emptied(at + bit) {
-                    unfit &= !(1 << bit);
-                }
-            }
-            any |= unfit != all;
-            scan.note_free(at, unfit);
-            at += 64;
-        }
-        any
-    }
-
-    /// Whether all of a pageblock's frames are free or in movable blocks.
-    #[inline(never)]
-    fn can_be_emptied(&mut self, block: u32) -> bool {
-        let scan = self.mover.scan;
-        let (used, looked) = appraise(scan.zone().states(), &scan.map(block), (block * BLOCK, BLOCK), self.config());
-        self.counts.migrate_scanned += u64::from(looked);
-        used.is_some()
-    }
-
     fn stop(&self) -> Option<CompactResult> {
         let reschedules = self.request.mode == MigrateMode::Async;
         match self.mover.migrator.interrupt() {
@@ -220,7 +182,10 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
 
     /// Empties a candidate, or a part of it, and captures it where the request wants it so.
     fn empty(&mut self, candidate: &Candidate, threshold: u16) -> Emptied {
-        let Some((index, frames)) = self.read(candidate) else { return Emptied::No };
+        let (index, frames) = match self.read(candidate) {
+            Ok(found) => found,
+            Err(not) => return not,
+        };
         self.source = index / BLOCK;
         let first = index / BLOCK;
         let end = (index + frames).div_ceil(BLOCK);
@@ -242,48 +207,61 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             return if self.captured.is_some() { Emptied::Yes } else { Emptied::NotNow };
         }
         (first..withheld).for_each(|block| self.mover.scan.restore(block));
-        if emptied == Emptied::No {
-            self.give_up(first);
+        match (emptied, self.obstacle.take()) {
+            (Emptied::No, obstacle) => self.give_up(obstacle.map_or(first, |frame| frame / BLOCK), obstacle),
+            (Emptied::NotNow, Some(frame)) => self.mover.scan.note_obstacle(frame / BLOCK, Some(place(frame))),
+            _ => {}
         }
         emptied
     }
 
     /// Reads a candidate's state bytes: where the block that can be emptied begins, and how large it is.
-    fn read(&mut self, candidate: &Candidate) -> Option<(u32, u32)> {
+    fn read(&mut self, candidate: &Candidate) -> Result<(u32, u32), Emptied> {
         let config = *self.config();
         let scan = self.mover.scan;
         let states = scan.zone().states();
         let group = (self.order.frames() as u32).div_ceil(BLOCK);
         for block in candidate.block..candidate.block + group {
-            let map = scan.map(block);
             let (part, looked) = if self.order < PAGEBLOCK_ORDER {
-                best_part(states, &map, (block, self.order), &config)
+                let (best, looked) = best_part(states, &scan.map(block), (block, self.order), &config);
+                (best.ok_or(None), looked)
             } else {
-                let (used, looked) = appraise(states, &map, (block * BLOCK, BLOCK), &config);
-                (used.map(|_| block * BLOCK), looked)
+                let known = scan.obstacle(block);
+                match self.look_at(block, known) {
+                    Obstacle::Gone => {
+                        let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), &config);
+                        (used.map(|_| block * BLOCK), looked)
+                    }
+                    Obstacle::There => (Err(known.map(|place| block * BLOCK + u32::from(place))), 0),
+                    Obstacle::Busy => return Err(Emptied::NotNow),
+                }
             };
             self.counts.migrate_scanned += u64::from(looked);
             let (from, to) = (scan.zone().pfn_of(block * BLOCK), scan.zone().pfn_of((block + 1) * BLOCK));
             P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
                 range: PfnRange::new(from, to),
                 scanned: u64::from(looked),
-                taken: if part.is_some() { u64::from(candidate.used) } else { 0 },
+                taken: if part.is_ok() { u64::from(candidate.used) } else { 0 },
             }));
             match part {
-                None => {
-                    self.give_up(block);
-                    return None;
+                Err(obstacle) => {
+                    self.give_up(block, obstacle);
+                    return Err(Emptied::No);
                 }
-                Some(index) if self.order < PAGEBLOCK_ORDER => return Some((index, self.order.frames() as u32)),
-                Some(_) => {}
+                Ok(index) if self.order < PAGEBLOCK_ORDER => return Ok((index, self.order.frames() as u32)),
+                Ok(_) => {}
             }
         }
-        Some((candidate.block * BLOCK, self.order.frames() as u32))
+        Ok((candidate.block * BLOCK, self.order.frames() as u32))
     }
 
-    /// Notes that a pageblock cannot be emptied as it is.
-    fn give_up(&self, block: u32) {
-        self.mover.scan.note_free(block, 1);
+    /// Notes that a pageblock cannot be emptied as it is, or no part of it that would do.
+    fn give_up(&self, block: u32, obstacle: Option<u32>) {
+        if self.order < PAGEBLOCK_ORDER {
+            self.mover.scan.note_part(block);
+        } else {
+            self.mover.scan.note_free(block, 1, |_| obstacle.map(place));
+        }
     }
 
     /// Moves all that is in use in a part of a withheld pageblock, or nothing.
@@ -344,6 +322,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                     self.counts.isolated += held.order().frames();
                 }
                 if answers.refused > 0 {
+                    self.obstacle = answers.first;
                     return if answers.busy { Emptied::NotNow } else { Emptied::No };
                 }
             }

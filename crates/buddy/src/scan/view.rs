@@ -2,6 +2,7 @@
 
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, StateByte};
 
+use super::note_of;
 use crate::edit::for_each_run;
 
 /// Whether a scanner waits for the zone lock without a word.
@@ -72,18 +73,6 @@ impl BlockView {
             largest,
         }
     }
-}
-
-/// The number that scanners left with a pageblock; see [`BlockView::note`].
-///
-/// ```
-/// use pageblock_frame::{MigrateType, Pageblock};
-/// assert_eq!(pageblock_buddy::note_of(&Pageblock::empty(MigrateType::Movable)), 0);
-/// ```
-#[must_use]
-#[inline(always)]
-pub const fn note_of(block: &Pageblock) -> u16 {
-    u16::from_le_bytes([block.spare[0], block.spare[1]])
 }
 
 /// How many maximal free blocks a pageblock's free frames make.

@@ -1,0 +1,122 @@
+//! What scanners leave with pageblocks that could not be emptied, so as not to read them again for the same answer.
+//!
+//! | bytes of `spare` | what | legal values | who may change it |
+//! |---|---|---|---|
+//! | 0, 1 | the pageblock cannot be emptied | 0, or one more than its free frames then | a scanner, under the zone lock |
+//! | 2, 3 | the frame that was in the way | 0, or one more than its place in the pageblock | the same |
+//! | 4, 5 | no smaller block can be made in it | 0, or one more than its free frames then | the same |
+//!
+//! All of them are hints: a scanner that believes a wrong one does too much or too little, and nothing else.
+
+use pageblock_frame::{PAGEBLOCK_FRAMES, Pageblock, Platform};
+
+use super::{LOOKS_PER_HOLD, ZoneScan};
+
+/// The number that scanners left with a pageblock; see [`BlockView::note`](super::BlockView::note).
+///
+/// ```
+/// use pageblock_frame::{MigrateType, Pageblock};
+/// assert_eq!(pageblock_buddy::note_of(&Pageblock::empty(MigrateType::Movable)), 0);
+/// ```
+#[must_use]
+#[inline(always)]
+pub const fn note_of(block: &Pageblock) -> u16 {
+    u16::from_le_bytes([block.spare[0], block.spare[1]])
+}
+
+/// 0, or one more than the free frames that a pageblock had when no block smaller than it could be made there.
+///
+/// ```
+/// use pageblock_frame::{MigrateType, Pageblock};
+/// assert_eq!(pageblock_buddy::part_note_of(&Pageblock::empty(MigrateType::Movable)), 0);
+/// ```
+#[must_use]
+#[inline(always)]
+pub const fn part_note_of(block: &Pageblock) -> u16 {
+    u16::from_le_bytes([block.spare[4], block.spare[5]])
+}
+
+/// The frame, counted from the pageblock's first, that was in the way when it was last to be emptied.
+///
+/// ```
+/// use pageblock_frame::{MigrateType, Pageblock};
+/// assert_eq!(pageblock_buddy::obstacle_of(&Pageblock::empty(MigrateType::Movable)), None);
+/// ```
+#[must_use]
+#[inline(always)]
+pub const fn obstacle_of(block: &Pageblock) -> Option<u16> {
+    u16::from_le_bytes([block.spare[2], block.spare[3]]).checked_sub(1)
+}
+
+const fn set_note(b: &mut Pageblock, note: u16) {
+    [b.spare[0], b.spare[1]] = note.to_le_bytes();
+}
+
+fn set_obstacle(b: &mut Pageblock, obstacle: Option<u16>) {
+    let known = obstacle.filter(|place| u64::from(*place) < PAGEBLOCK_FRAMES);
+    [b.spare[2], b.spare[3]] = known.map_or(0, |place| place + 1).to_le_bytes();
+}
+
+const fn set_part_note(b: &mut Pageblock, note: u16) {
+    [b.spare[4], b.spare[5]] = note.to_le_bytes();
+}
+
+impl<P: Platform> ZoneScan<'_, '_, P> {
+    /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has, and one more (see
+    /// [`BlockView::note`](super::BlockView::note)), and the frame that `obstacle` says of `i`.
+    pub fn note_free(&self, first: u32, which: u64, obstacle: impl Fn(u32) -> Option<u16>) {
+        self.change(first, which, |i, b| {
+            set_note(b, b.free + 1);
+            set_obstacle(b, obstacle(i));
+        });
+    }
+
+    /// Notes that no block smaller than the pageblock can be made in it as it is.
+    pub fn note_part(&self, block: u32) {
+        self.change(block, 1, |_, b| set_part_note(b, b.free + 1));
+    }
+
+    /// Remembers which frame of a pageblock was in the way, and nothing else.
+    pub fn note_obstacle(&self, block: u32, obstacle: Option<u16>) {
+        self.change(block, 1, |_, b| set_obstacle(b, obstacle));
+    }
+
+    /// Which frame of a pageblock was in the way.
+    #[must_use]
+    pub fn obstacle(&self, block: u32) -> Option<u16> {
+        self.lock().blocks.get(block as usize).and_then(obstacle_of)
+    }
+
+    /// Forgets what was left with the pageblocks `first + i` for which bit `i` of `which` is set.
+    pub fn forget_notes(&self, first: u32, which: u64) {
+        self.change(first, which, |_, b| forget(b));
+    }
+
+    /// Forgets what was left with all pageblocks.
+    pub fn clear_notes(&self) {
+        for first in (0..self.blocks() as usize).step_by(LOOKS_PER_HOLD as usize) {
+            self.lock().blocks.iter_mut().skip(first).take(LOOKS_PER_HOLD as usize).for_each(forget);
+        }
+    }
+
+    fn change(&self, first: u32, which: u64, mut change: impl FnMut(u32, &mut Pageblock)) {
+        let mut left = which;
+        if left == 0 {
+            return;
+        }
+        let mut core = self.lock();
+        while left != 0 {
+            let i = left.trailing_zeros();
+            left &= left - 1;
+            if let Some(b) = core.blocks.get_mut((first + i) as usize) {
+                change(i, b);
+            }
+        }
+    }
+}
+
+fn forget(b: &mut Pageblock) {
+    set_note(b, 0);
+    set_obstacle(b, None);
+    set_part_note(b, 0);
+}
