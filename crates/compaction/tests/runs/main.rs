@@ -4,5 +4,6 @@
 mod common;
 mod daemon;
 mod faults;
+mod notes;
 mod patches;
 mod scenes;
