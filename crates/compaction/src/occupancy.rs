@@ -21,7 +21,7 @@ use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_foreign_
 use crate::compactor::positions;
 use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
 use crate::{Compactor, Config, Origin, Outcome, Request, score};
-use known::{Obstacle, place};
+use known::{Obstacle, Weeds, place};
 
 const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
 
@@ -43,6 +43,8 @@ struct Run<'a, 'z, 'm, P, M> {
     captured: Option<Pfn>,
     /// The frame that was in the way last.
     obstacle: Option<u32>,
+    /// Of the candidates of this choice, those that were read through in vain.
+    misread: usize,
 }
 
 /// How emptying a block went.
@@ -77,6 +79,7 @@ pub(crate) fn run<P: Platform, M: Migrate>(
         source: 0,
         captured: None,
         obstacle: None,
+        misread: 0,
     };
     compactor.trace_run::<P>(CompactEvent::Begin(run.positions()));
     let result = if run.order > scan.zone().max_order() { CompactResult::Complete } else { run.over_windows() };
@@ -122,9 +125,10 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     fn in_window(&mut self) -> CompactResult {
-        // Pageblocks with more frames in use than this have not been read through all at once.
-        let mut weeded = 0;
+        // Pageblocks with more frames in use than this have not been looked at all at once: those with notes, and all.
+        let (mut looked_at, mut read) = (0, 0);
         loop {
+            self.misread = 0;
             let busy = &self.busy;
             let (scan, range) = (self.mover.scan, self.window.0..self.window.1);
             let sources = Sources::new(self.request, self.order, self.config());
@@ -152,10 +156,16 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                     break;
                 }
             }
-            let worst = choice.candidates.last().map_or(0, |candidate| candidate.used);
-            if !any && self.order >= PAGEBLOCK_ORDER && weeded < worst.min(BLOCK) {
-                weeded = if worst <= BLOCK / 2 { BLOCK / 2 } else { BLOCK };
-                if !self.weed(weeded as u16) && weeded == BLOCK {
+            if any || self.order < PAGEBLOCK_ORDER {
+                continue;
+            }
+            // If little is known of most of the best, little is known of the others.
+            let weeds = if self.misread * 2 >= choice.candidates.len() { Weeds::All } else { Weeds::Noted };
+            let weeded = if weeds == Weeds::All { &mut read } else { &mut looked_at };
+            let worst = choice.candidates.last().map_or(0, |candidate| candidate.used).min(BLOCK);
+            if *weeded < worst {
+                *weeded = if worst <= BLOCK / 2 { BLOCK / 2 } else { BLOCK };
+                if !self.weed(*weeded as u16, weeds) && weeds == Weeds::All && read == BLOCK {
                     return CompactResult::Complete;
                 }
             }
@@ -209,59 +219,67 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         (first..withheld).for_each(|block| self.mover.scan.restore(block));
         match (emptied, self.obstacle.take()) {
             (Emptied::No, obstacle) => self.give_up(obstacle.map_or(first, |frame| frame / BLOCK), obstacle),
-            (Emptied::NotNow, Some(frame)) => self.mover.scan.note_obstacle(frame / BLOCK, Some(place(frame))),
-            _ => {}
+            (Emptied::NotNow, Some(frame)) => {
+                self.mover.scan.note_obstacle(frame / BLOCK, Some(place(frame)));
+                emptied
+            }
+            _ => emptied,
         }
-        emptied
     }
 
     /// Reads a candidate's state bytes: where the block that can be emptied begins, and how large it is.
     fn read(&mut self, candidate: &Candidate) -> Result<(u32, u32), Emptied> {
-        let config = *self.config();
         let scan = self.mover.scan;
-        let states = scan.zone().states();
         let group = (self.order.frames() as u32).div_ceil(BLOCK);
         for block in candidate.block..candidate.block + group {
-            let (part, looked) = if self.order < PAGEBLOCK_ORDER {
-                let (best, looked) = best_part(states, &scan.map(block), (block, self.order), &config);
-                (best.ok_or(None), looked)
-            } else {
-                let known = scan.obstacle(block);
-                match self.look_at(block, known) {
-                    Obstacle::Gone => {
-                        let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), &config);
-                        (used.map(|_| block * BLOCK), looked)
-                    }
-                    Obstacle::There => (Err(known.map(|place| block * BLOCK + u32::from(place))), 0),
-                    Obstacle::Busy => return Err(Emptied::NotNow),
-                }
-            };
-            self.counts.migrate_scanned += u64::from(looked);
+            let before = self.counts.migrate_scanned;
+            let part = self.read_block(block);
             let (from, to) = (scan.zone().pfn_of(block * BLOCK), scan.zone().pfn_of((block + 1) * BLOCK));
             P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
                 range: PfnRange::new(from, to),
-                scanned: u64::from(looked),
+                scanned: self.counts.migrate_scanned - before,
                 taken: if part.is_ok() { u64::from(candidate.used) } else { 0 },
             }));
-            match part {
-                Err(obstacle) => {
-                    self.give_up(block, obstacle);
-                    return Err(Emptied::No);
-                }
-                Ok(index) if self.order < PAGEBLOCK_ORDER => return Ok((index, self.order.frames() as u32)),
-                Ok(_) => {}
+            let index = part?;
+            if self.order < PAGEBLOCK_ORDER {
+                return Ok((index, self.order.frames() as u32));
             }
         }
         Ok((candidate.block * BLOCK, self.order.frames() as u32))
     }
 
+    /// Where in a pageblock the block begins that can be emptied. If there is none, that is noted.
+    fn read_block(&mut self, block: u32) -> Result<u32, Emptied> {
+        let config = *self.config();
+        let scan = self.mover.scan;
+        let states = scan.zone().states();
+        if self.order < PAGEBLOCK_ORDER {
+            let (best, looked) = best_part(states, &scan.map(block), (block, self.order), &config);
+            self.counts.migrate_scanned += u64::from(looked);
+            return best.ok_or_else(|| self.give_up(block, None));
+        }
+        let known = scan.obstacle(block);
+        match self.look_at(block, known) {
+            Obstacle::Gone => {}
+            Obstacle::There => return Err(self.give_up(block, known.map(|place| block * BLOCK + u32::from(place)))),
+            Obstacle::Busy => return Err(Emptied::NotNow),
+        }
+        let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), &config);
+        self.counts.migrate_scanned += u64::from(looked);
+        used.map(|_| block * BLOCK).map_err(|obstacle| {
+            self.misread += 1;
+            self.give_up(block, obstacle)
+        })
+    }
+
     /// Notes that a pageblock cannot be emptied as it is, or no part of it that would do.
-    fn give_up(&self, block: u32, obstacle: Option<u32>) {
+    fn give_up(&self, block: u32, obstacle: Option<u32>) -> Emptied {
         if self.order < PAGEBLOCK_ORDER {
             self.mover.scan.note_part(block);
         } else {
             self.mover.scan.note_free(block, 1, |_| obstacle.map(place));
         }
+        Emptied::No
     }
 
     /// Moves all that is in use in a part of a withheld pageblock, or nothing.

@@ -25,6 +25,15 @@ pub(super) enum Obstacle {
     Busy,
 }
 
+/// Which pageblocks are looked at all at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weeds {
+    /// Those where something is known to have been in the way: one frame each.
+    Noted,
+    /// All of them: those of which nothing is known are read through.
+    All,
+}
+
 /// What was left with a group of pageblocks: one bit each for those in question, and the frames in their way.
 struct Group {
     seen: u64,
@@ -79,9 +88,9 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         }
     }
 
-    /// Reads through all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the best
+    /// Looks at all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the best
     /// have turned out to be unsuitable, one pass over the others costs less than choosing a few at a time. True if some can be.
-    pub(super) fn weed(&mut self, most: u16) -> bool {
+    pub(super) fn weed(&mut self, most: u16, weeds: Weeds) -> bool {
         let sources = Sources::new(self.request, self.order, self.config());
         let least = BLOCK as u16 - most;
         let mut at = self.window.0;
@@ -90,7 +99,8 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             let end = (at + GROUP).min(self.window.1);
             // Not wholly free, and no more in use than asked for.
             let mut group = self.group((at, end), |b| {
-                u32::from(b.managed) == BLOCK && b.free.wrapping_sub(least) < most && sources.contain(b)
+                let fits = u32::from(b.managed) == BLOCK && b.free.wrapping_sub(least) < most && sources.contain(b);
+                fits && (weeds == Weeds::All || obstacle_of(b).is_some())
             });
             let mut unfit = group.seen;
             let mut left = group.seen;
