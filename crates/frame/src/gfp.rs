@@ -249,6 +249,8 @@ bitflags! {
         const FRAGMENT_STALL = 0x1000;
         /// Watermarks count without their boost: the last attempt of a request.
         const UNBOOSTED = 0x2000;
+        /// Pass over zones that have their share of dirty pages (`spread_dirty_pages`).
+        const DIRTY_LIMIT = 0x4000;
 
         /// Stop at the min watermark: the absence of the other kinds.
         const WMARK_MIN = 0;

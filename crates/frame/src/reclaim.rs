@@ -101,6 +101,21 @@ impl core::ops::Add for Shrunk {
     }
 }
 
+/// Pages of files in a zone, in frames.
+///
+/// ```
+/// use pageblock_frame::reclaim::FilePages;
+/// let clean = FilePages { all: 100, ..FilePages::default() };
+/// assert_eq!(clean.dirty, 0);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FilePages {
+    /// On the LRU lists that reclaim looks at, dirty or not.
+    pub all: u64,
+    /// Dirty, or on their way to the disk.
+    pub dirty: u64,
+}
+
 /// An owner of memory that can be given up. The allocator holds **no lock** and has interrupts on in every call, so each may wait
 /// as long as its flags allow, and free to the allocator; what it allocates meanwhile it asks for with
 /// [`Gfp::MEMALLOC`], which never reclaims.
@@ -127,6 +142,12 @@ pub trait Reclaim {
     /// Frames of a zone that further rounds might free, for whoever decides whether to go on (`zone_reclaimable_pages()`).
     fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
         0
+    }
+
+    /// Pages of files in a zone, for the limit on dirty ones: asked by requests with [`Gfp::WRITE`] only, once for each zone that they look
+    /// at. An owner that does not say has no limit.
+    fn file_pages(&self, _node: NodeId, _zone: ZoneKind) -> FilePages {
+        FilePages::default()
     }
 
     /// The last resort, when nothing else is left to free: gives up something large for a block of `order` (Linux kills a

@@ -11,6 +11,7 @@ use pageblock_frame::trace::Event;
 use pageblock_frame::{Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model};
 
 use crate::config::Config;
+use crate::dirty::is_limited;
 use crate::error::{AddError, AllocError, InitError};
 use crate::fast::FastPaths;
 use crate::frames::{FrameRun, Frames};
@@ -147,7 +148,8 @@ impl<P: Platform> PageAllocator<P> {
     /// [`AllocError`]; nothing has changed.
     #[inline]
     pub fn alloc_order(&self, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
-        let pfn = match self.fast.alloc(order, gfp) {
+        let listed = if is_limited::<P>(gfp) { None } else { self.fast.alloc(order, gfp) };
+        let pfn = match listed {
             Some(pfn) => {
                 prepare::<P>(pfn, order, gfp);
                 pfn

@@ -9,6 +9,7 @@ use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
 use pageblock_pcp::PcpConfig;
 use pageblock_reclaim::Config as ReclaimConfig;
 
+use crate::dirty::DirtyLimit;
 use crate::error::ConfigError;
 
 /// Most ranges that [`Config::reserve`] takes.
@@ -80,6 +81,7 @@ pub struct Config {
     pub(crate) boost: BoostRule,
     pub(crate) stall_order: u8,
     pub(crate) fair: FairPolicy,
+    pub(crate) dirty_limit: DirtyLimit,
     /// Patches of the series of 2018 that a preset asked for.
     pub(crate) patches: u8,
     pub(crate) pcp: Option<PcpConfig>,
@@ -109,6 +111,7 @@ impl Config {
             boost: BoostRule { factor: BOOST_FACTOR, ..BoostRule::new() },
             stall_order: 0,
             fair: FairPolicy::Off,
+            dirty_limit: DirtyLimit::new(),
             patches: 0,
             pcp: Some(PcpConfig::new()),
             compaction: Some(CompactionConfig::new()),
@@ -235,6 +238,15 @@ impl Config {
         self
     }
 
+    /// How much may be dirty where a request with [`Gfp::WRITE`](crate::Gfp::WRITE) is served at once (`vm.dirty_ratio` where it bounds
+    /// allocation). Takes effect where the platform has a [`reclaimer`](pageblock_frame::Platform::reclaimer) that says what is dirty.
+    /// Default: a fifth of each node's, as in Linux.
+    #[must_use]
+    pub const fn dirty_limit(mut self, limit: DirtyLimit) -> Self {
+        self.dirty_limit = limit;
+        self
+    }
+
     /// The per-CPU lists; `None` for none. Default: [`PcpConfig::new`].
     ///
     /// A zone whose lists on all CPUs would take more than a quarter of a byte a frame gets none: fewer [`cpus`](Self::cpus), or more
@@ -298,6 +310,9 @@ impl Config {
             return Err(ConfigError::MinFreeKbytes { given });
         }
         self.check_fragmentation()?;
+        if let Some(given) = self.dirty_limit.fault() {
+            return Err(ConfigError::DirtyLimit { given });
+        }
         for (zone, given) in ZoneKind::ALL.into_iter().zip(self.reserves.lowmem_reserve_ratio) {
             if given > i32::MAX as u64 {
                 return Err(ConfigError::LowmemReserveRatio { zone, given });

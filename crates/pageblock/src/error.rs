@@ -66,6 +66,12 @@ pub enum ConfigError {
         /// One more than the largest order.
         most: u8,
     },
+    /// A limit on dirty pages is no part of memory.
+    #[error("a dirty limit of {given} percent is not in 1..=100")]
+    DirtyLimit {
+        /// Percent.
+        given: u8,
+    },
     /// A preset was asked for more patches than its series has.
     #[error("{given} patches of the series of 2018; it has four")]
     Patches {

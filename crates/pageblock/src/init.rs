@@ -107,6 +107,7 @@ impl Plan {
             slow_path: self.config.slow_path,
             spreading: self.config.spreading,
             fair: self.config.fair,
+            dirty_limit: self.config.dirty_limit,
             stall_order: self.config.stall_order,
             stalls: StallCounters::new(),
             counters: Counters::new(),

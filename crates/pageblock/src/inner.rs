@@ -10,6 +10,7 @@ use pageblock_reclaim::Kswapd;
 
 use crate::config::{SlowPath, ZoneSpreading};
 use crate::counters::Counters;
+use crate::dirty::DirtyLimit;
 use crate::error::AddError;
 use crate::stall::StallCounters;
 
@@ -41,6 +42,7 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) slow_path: SlowPath,
     pub(crate) spreading: ZoneSpreading,
     pub(crate) fair: FairPolicy,
+    pub(crate) dirty_limit: DirtyLimit,
     /// Requests stall before they mix below this order; 0: none does.
     pub(crate) stall_order: u8,
     pub(crate) stalls: StallCounters,

@@ -39,6 +39,7 @@ mod bulk;
 mod compaction;
 mod config;
 mod counters;
+mod dirty;
 mod error;
 mod fair;
 mod fast;
@@ -59,6 +60,7 @@ mod vmstat;
 
 pub use allocator::PageAllocator;
 pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
+pub use dirty::DirtyLimit;
 pub use error::{AddError, AllocError, CompactError, ConfigError, InitError};
 pub use frames::{FrameRun, Frames, Parts};
 pub use report::Report;

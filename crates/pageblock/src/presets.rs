@@ -6,6 +6,7 @@ use pageblock_pcp::PcpConfig;
 use pageblock_reclaim::Config as ReclaimConfig;
 
 use crate::config::{Config, SlowPath, ZoneSpreading};
+use crate::dirty::DirtyLimit;
 
 /// The stall order that the patch of 2018 sets: one above the costly order.
 const STALL_ORDER: u8 = pageblock_frame::COSTLY_ORDER.as_u8() + 1;
@@ -87,6 +88,7 @@ impl Config {
         config.reclaim = ReclaimConfig::linux_3_13();
         config.slow_path = SlowPath::Linux3_13;
         config.fair = FairPolicy::Linux3_13;
+        config.dirty_limit = DirtyLimit::linux_3_3();
         config.boost = BoostRule::off();
         config.reserves.rule = WatermarkRule::Fixed;
         // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.

@@ -9,6 +9,9 @@ use crate::error::AllocError;
 use crate::inner::{Inner, NO_ZONE, NodeEntry};
 use crate::{pressure, slowpath, stall};
 
+/// What asks for whole pageblocks first: the preferred node is looked at twice.
+const MIXING: AllocFlags = AllocFlags::NOFRAGMENT.union(AllocFlags::FRAGMENT_STALL);
+
 /// What is asked for, checked, and where.
 #[derive(Debug)]
 pub(crate) struct Request<P: Platform> {
@@ -73,7 +76,8 @@ impl<P: Platform> Request<P> {
         let node = self.zones().next()?.node();
         let mut zones = self.zones().take_while(|zone| zone.node() == node);
         zones.find(|zone| {
-            zone.frames_ok(Order::ZERO, zone.mark_for(flags).saturating_add(frames as u64), self.limit, flags)
+            let mark = zone.mark_for(flags).saturating_add(frames as u64);
+            zone.frames_ok(Order::ZERO, mark, self.limit, flags) && !self.is_too_dirty(zone, flags)
         })
     }
 
@@ -88,7 +92,7 @@ impl<P: Platform> Request<P> {
         if P::SMALL_CODE {
             return self.gfp.fast_alloc_flags();
         }
-        let flags = self.gfp.fast_alloc_flags() | self.fair_flag();
+        let flags = self.gfp.fast_alloc_flags() | self.fair_flag() | self.dirty_flag();
         if self.may_spread() { flags | AllocFlags::NOFRAGMENT } else { flags }
     }
 
@@ -126,7 +130,7 @@ impl<P: Platform> Request<P> {
     /// (`get_page_from_freelist()`).
     #[inline]
     pub(crate) fn walk(&self, flags: AllocFlags) -> Option<Pfn> {
-        const DETOURS: AllocFlags = AllocFlags::FAIR.union(AllocFlags::NOFRAGMENT).union(AllocFlags::FRAGMENT_STALL);
+        const DETOURS: AllocFlags = AllocFlags::FAIR.union(MIXING).union(AllocFlags::DIRTY_LIMIT);
         if !P::SMALL_CODE && flags.intersects(DETOURS) {
             self.walk_picky(flags)
         } else {
@@ -140,7 +144,7 @@ impl<P: Platform> Request<P> {
         if flags.contains(AllocFlags::FAIR) {
             return self.walk_fair(flags);
         }
-        if self.avoids_mixing() {
+        if self.avoids_mixing() || !flags.intersects(MIXING) {
             // Other nodes are worth it, too, and so are reclaim and compaction.
             return self.walk_zones(flags, None);
         }
@@ -150,7 +154,7 @@ impl<P: Platform> Request<P> {
             if flags.contains(AllocFlags::FRAGMENT_STALL) {
                 stall::stall(self);
             }
-            self.walk_zones(flags.difference(AllocFlags::NOFRAGMENT | AllocFlags::FRAGMENT_STALL), None)
+            self.walk_zones(flags.difference(MIXING), None)
         })
     }
 
@@ -181,7 +185,7 @@ impl<P: Platform> Request<P> {
             if PICKY && only.is_some_and(|node| node != zone.node()) {
                 return None;
             }
-            if PICKY && self.out_of_turn(zone, flags) {
+            if PICKY && (self.out_of_turn(zone, flags) || self.is_too_dirty(zone, flags)) {
                 continue;
             }
             if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags) {

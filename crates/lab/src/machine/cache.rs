@@ -132,7 +132,7 @@ impl Machine {
             }
             if !self.memory.flags(pfn).contains(DescFlags::DIRTY) {
                 self.memory.make_dirty(pfn);
-                self.dirty.borrow_mut().add(self.now(), file, index);
+                self.dirty.borrow_mut().add(self.now(), (file, index), self.zone_of(pfn));
             }
         }
         self.balance_dirty()
@@ -143,8 +143,9 @@ impl Machine {
         self.compute(costs::OPEN);
         self.journal(file);
         let pages = self.memory.pages_of(Name::of_file(file.0));
-        let dirty = pages.iter().filter(|(_, pfn)| self.memory.flags(*pfn).contains(DescFlags::DIRTY)).count();
-        self.dirty.borrow_mut().forget(dirty as u64);
+        for (_, pfn) in pages.iter().filter(|(_, pfn)| self.memory.flags(*pfn).contains(DescFlags::DIRTY)) {
+            self.dirty.borrow_mut().forget(self.zone_of(*pfn));
+        }
         self.memory.end(Name::of_file(file.0));
         let objects = self.files.borrow_mut().delete(file);
         self.release(objects);

@@ -2,9 +2,9 @@
 
 use std::rc::{Rc, Weak};
 
-use pageblock_frame::reclaim::{Shrink, Shrunk};
+use pageblock_frame::reclaim::{FilePages, Shrink, Shrunk};
 use pageblock_frame::trace::{CompactEvent, Event};
-use pageblock_frame::{CpuId, Gfp, NodeId, PAGEBLOCK_ORDER};
+use pageblock_frame::{CpuId, Gfp, NodeId, PAGEBLOCK_ORDER, ZoneKind};
 use serde::Serialize;
 
 use super::owner::{Hooks, Sim};
@@ -104,6 +104,10 @@ impl Hooks for Seat {
 
     fn shrink(&self, round: &Shrink) -> Option<Shrunk> {
         Some(self.machine()?.shrink(round))
+    }
+
+    fn file_pages(&self, node: NodeId, zone: ZoneKind) -> FilePages {
+        self.machine().map_or(FilePages::default(), |machine| machine.zone_files(node, zone))
     }
 
     fn trace(&self, event: &Event) {

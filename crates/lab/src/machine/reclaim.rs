@@ -2,8 +2,8 @@
 
 use std::rc::{Rc, Weak};
 
-use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
-use pageblock_frame::{DescFlags, NodeId, Order, Pfn};
+use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
+use pageblock_frame::{DescFlags, NodeId, Order, Pfn, ZoneKind};
 use pageblock_lru::Swap;
 use pageblock_reclaim::{Mapped, Outcome, PageOwner, ShrinkStat, Slab, Victim, ZoneScan};
 
@@ -67,6 +67,10 @@ impl PageOwner for Pages {
         self.machine().map_or(Shrunk::default(), |machine| machine.shrink_objects(slab))
     }
 
+    fn dirty(&self, _node: NodeId, zone: ZoneKind) -> u64 {
+        self.machine().map_or(0, |machine| machine.dirty.borrow().in_zone(zone))
+    }
+
     fn start_writeback(&self, _node: NodeId) {
         if let Some(machine) = self.machine() {
             machine.hurry_flusher();
@@ -78,6 +82,11 @@ impl Machine {
     /// One round of reclaim.
     pub(super) fn shrink(&self, round: &Shrink) -> Shrunk {
         self.shrinker.shrink(round)
+    }
+
+    /// Pages of files in a zone.
+    pub(super) fn zone_files(&self, node: NodeId, zone: ZoneKind) -> FilePages {
+        self.shrinker.file_pages(node, zone)
     }
 
     /// What reclaim did so far.

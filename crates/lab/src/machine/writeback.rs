@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pageblock_frame::Pfn;
+use pageblock_frame::{Pfn, ZoneKind};
 
 use super::disk::Transfer;
 use super::owner::Name;
@@ -15,26 +15,40 @@ use super::{Actor, FileId, Machine, Next, Time, costs};
 /// | `queue` | every dirty page once at least; entries whose page is clean or gone by now are void |
 /// | `dirty` | pages marked dirty |
 /// | `written_back` | pages on their way to the disk |
+/// | `zones` | both, by kind of zone |
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
     queue: VecDeque<(Time, FileId, u32)>,
     dirty: u64,
     written_back: u64,
+    zones: [u64; ZoneKind::COUNT],
     /// Pages that are to be written soon, whatever their age and number.
     hurried: u64,
     sync: bool,
 }
 
 impl Dirty {
-    /// A page became dirty.
-    pub(super) fn add(&mut self, now: Time, file: FileId, page: u32) {
+    /// A page in this zone became dirty.
+    pub(super) fn add(&mut self, now: Time, (file, page): (FileId, u32), zone: ZoneKind) {
         self.queue.push_back((now, file, page));
         self.dirty += 1;
+        self.zones[zone.index()] += 1;
     }
 
-    /// So many dirty pages are gone.
-    pub(super) fn forget(&mut self, pages: u64) {
-        self.dirty = self.dirty.saturating_sub(pages);
+    /// A dirty page in this zone is gone.
+    pub(super) fn forget(&mut self, zone: ZoneKind) {
+        self.dirty = self.dirty.saturating_sub(1);
+        self.leave(zone);
+    }
+
+    fn leave(&mut self, zone: ZoneKind) {
+        let pages = &mut self.zones[zone.index()];
+        *pages = pages.saturating_sub(1);
+    }
+
+    /// Dirty pages of a kind of zone, and pages being written.
+    pub(super) fn in_zone(&self, zone: ZoneKind) -> u64 {
+        self.zones[zone.index()]
     }
 
     fn wants_writing(&self) -> bool {
@@ -58,6 +72,11 @@ impl Machine {
     fn dirtyable(&self) -> u64 {
         let free: u64 = self.memory.allocator().zones().iter().map(pageblock::Zone::free_frames).sum();
         free + self.memory.counts().file
+    }
+
+    /// The kind of zone that a frame is in.
+    pub(super) fn zone_of(&self, pfn: Pfn) -> ZoneKind {
+        self.memory.allocator().zone_of(pfn).map_or(ZoneKind::Normal, pageblock::Zone::kind)
     }
 
     /// Dirty pages, and pages being written.
@@ -111,7 +130,11 @@ impl Machine {
     /// The same for an anonymous page, which is not counted among the dirty ones of files.
     pub(super) fn start_swapping(&self, pfn: Pfn) -> bool {
         let begun = self.memory.begin_writeback(pfn);
-        self.dirty.borrow_mut().written_back += u64::from(begun);
+        if begun {
+            let mut dirty = self.dirty.borrow_mut();
+            dirty.written_back += 1;
+            dirty.zones[self.zone_of(pfn).index()] += 1;
+        }
         begun
     }
 
@@ -142,6 +165,7 @@ impl Machine {
             self.memory.end_writeback(*pfn);
         }
         let mut dirty = self.dirty.borrow_mut();
+        pages.iter().for_each(|pfn| dirty.leave(self.zone_of(*pfn)));
         dirty.written_back = dirty.written_back.saturating_sub(pages.len() as u64);
         if dirty.dirty + dirty.written_back == 0 {
             dirty.sync = false;

@@ -3,6 +3,7 @@
 mod boot;
 mod compaction;
 mod conformance;
+mod dirty;
 mod fair;
 mod faults;
 mod machine;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
 use pageblock::{NodeId, Platform, ZoneKind};
-use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
+use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
 
 thread_local! {
     static WAKES: Cell<usize> = const { Cell::new(0) };
@@ -14,6 +14,8 @@ thread_local! {
     static MEANWHILE: RefCell<Option<Box<dyn FnMut() -> u64>>> = const { RefCell::new(None) };
     /// Who gives memory up.
     static OWNER: RefCell<Option<Owner>> = const { RefCell::new(None) };
+    /// What the owner says of pages of files.
+    static FILES: RefCell<Option<Files>> = const { RefCell::new(None) };
     static RECLAIMING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -82,6 +84,7 @@ unsafe impl Platform for OwnThread {
 /// What the test says is given up: nothing, if it says nothing.
 struct Scripted;
 
+type Files = Box<dyn Fn(NodeId, ZoneKind) -> FilePages>;
 type Owner = Box<dyn FnMut(&Shrink) -> Shrunk>;
 
 impl Reclaim for Scripted {
@@ -95,6 +98,15 @@ impl Reclaim for Scripted {
     fn reclaimable(&self, _: NodeId, _: ZoneKind) -> u64 {
         OWNER.with_borrow(|owner| if owner.is_some() { u64::from(u32::MAX) } else { 0 })
     }
+
+    fn file_pages(&self, node: NodeId, zone: ZoneKind) -> FilePages {
+        FILES.with_borrow(|files| files.as_ref().map_or(FilePages::default(), |files| files(node, zone)))
+    }
+}
+
+/// From now on this is what the owner says of pages of files.
+pub(crate) fn files(files: impl Fn(NodeId, ZoneKind) -> FilePages + 'static) {
+    FILES.set(Some(Box::new(files)));
 }
 
 /// From now on this is what memory is given up by.
@@ -112,9 +124,9 @@ pub(crate) fn waits() -> Vec<(NodeId, u64)> {
     WAITS.take()
 }
 
-/// From now on nothing happens during a wait, and nothing is given up.
+/// From now on nothing happens during a wait, and nothing is given up or a file's.
 pub(crate) fn nothing_meanwhile() {
-    drop((MEANWHILE.take(), OWNER.take()));
+    drop((MEANWHILE.take(), OWNER.take(), FILES.take()));
 }
 
 /// From now on this happens during a wait; the closure says how long it took. Without it, waits last until their deadline.

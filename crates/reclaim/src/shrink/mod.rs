@@ -12,7 +12,7 @@ mod slab;
 use core::fmt;
 use core::marker::PhantomData;
 
-use pageblock_frame::reclaim::{RECLAIM_CLUSTER, Reclaim, Shrink, Shrunk};
+use pageblock_frame::reclaim::{FilePages, RECLAIM_CLUSTER, Reclaim, Shrink, Shrunk};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{NodeId, Pfn, Platform, ZoneKind, const_unless_model};
 use pageblock_lru::{LruList, Refault, Swap};
@@ -245,6 +245,14 @@ impl<O: PageOwner, P: Platform> Reclaim for Shrinker<'_, '_, O, P> {
     fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
         let areas = self.areas.iter().filter(|area| area.node() == node);
         areas.fold(0, |sum, area| sum.saturating_add(self.evictable(area, |kind| kind == zone)))
+    }
+
+    fn file_pages(&self, node: NodeId, zone: ZoneKind) -> FilePages {
+        let areas = self.areas.iter().filter(|area| area.node() == node);
+        let frames = areas.map(|area| area.frames_in(|kind| kind == zone));
+        let all =
+            frames.fold(0u64, |sum, [_, _, inactive, active, _]| sum.saturating_add(inactive).saturating_add(active));
+        FilePages { all, dirty: self.owner.dirty(node, zone) }
     }
 
     fn is_dying(&self) -> bool {

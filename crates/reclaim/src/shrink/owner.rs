@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pageblock_frame::reclaim::{RECLAIM_CLUSTER, Shrink, Shrunk};
-use pageblock_frame::{DescFlags, NodeId, Order, PAGEBLOCK_ORDER, Pfn};
+use pageblock_frame::{DescFlags, NodeId, Order, PAGEBLOCK_ORDER, Pfn, ZoneKind};
 use pageblock_lru::{Lru, Shadow, Swap, frames_of};
 
 use super::slab::Slab;
@@ -218,6 +218,12 @@ pub trait PageOwner {
     /// Is told that reclaim met nothing but dirty pages that nobody is writing: whoever writes should begin
     /// (`wakeup_flusher_threads()`).
     fn start_writeback(&self, _node: NodeId) {}
+
+    /// Frames of a zone with pages of files that are dirty or on their way to the disk
+    /// ([`Reclaim::file_pages`](pageblock_frame::reclaim::Reclaim::file_pages)).
+    fn dirty(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
+        0
+    }
 
     /// True if the caller is being killed and should stop waiting for memory.
     fn is_dying(&self) -> bool {

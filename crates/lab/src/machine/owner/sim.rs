@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use pageblock_frame::migration::{Interrupt, Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
-use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
+use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{CpuId, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 
@@ -37,6 +37,10 @@ pub(crate) trait Hooks {
     /// Reclaims in a way of its own; `None`: as [`Memory`] does.
     fn shrink(&self, _round: &Shrink) -> Option<Shrunk> {
         None
+    }
+    /// Pages of files in a zone, for the limit on dirty ones.
+    fn file_pages(&self, _node: NodeId, _zone: ZoneKind) -> FilePages {
+        FilePages::default()
     }
 }
 
@@ -262,6 +266,11 @@ impl Reclaim for Seam {
 
     fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
         current().map_or(0, |memory| memory.reclaimable(node, zone))
+    }
+
+    fn file_pages(&self, node: NodeId, zone: ZoneKind) -> FilePages {
+        let hooks = current().and_then(|memory| memory.hooks());
+        hooks.map_or(FilePages::default(), |hooks| hooks.file_pages(node, zone))
     }
 
     fn is_dying(&self) -> bool {
