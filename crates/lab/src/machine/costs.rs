@@ -76,6 +76,9 @@ pub(crate) const JOURNAL_HOLD: u64 = 5 * SECOND + DIRTY_EXPIRE;
 pub(crate) const DIRTY_BACKGROUND: u64 = 10;
 /// Percent from which those who write wait (`dirty_ratio`).
 pub(crate) const DIRTY_LIMIT: u64 = 20;
+/// Thousandths around which those who write are kept: midway between free running, which ends midway between the two ratios above, and
+/// the limit (`balance_dirty_pages()` since 3.2).
+pub(crate) const DIRTY_SETPOINT: u64 = (DIRTY_LIMIT * 3 + DIRTY_BACKGROUND) * 10 / 4;
 /// Pages that the write-back thread hands to the disk at once: 1 MiB, between which reads get their turn.
 pub(crate) const WRITEBACK_CHUNK: usize = 256;
 /// Longest time that a writer over the limit is held at once (`MAX_PAUSE`, HZ / 5).

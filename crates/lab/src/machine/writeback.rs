@@ -94,7 +94,7 @@ impl Machine {
         if dirty > background {
             self.wake_flusher();
         }
-        let limit = all * costs::DIRTY_LIMIT / 100;
+        let limit = all * costs::DIRTY_SETPOINT / 1000;
         if dirty + written_back <= limit {
             return None;
         }
