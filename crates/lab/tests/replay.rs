@@ -73,8 +73,7 @@ fn where_map_and_events_disagree_is_counted() {
         "frees_in_pieces": 0,
     });
     assert_eq!(found["disagreements"], expected);
-    let moves =
-        serde_json::json!({"moved": 4, "freed_after": 1, "given_back": 4, "emptied_by_us": 0, "moved_by_us": 0});
+    let moves = serde_json::json!({"moved": 4, "freed_after": 1, "given_back": 4, "runs_by_us": 0, "emptied_by_us": 0, "moved_by_us": 0});
     assert_eq!(found["moves"], moves);
     assert_eq!(found["event_counts"]["free_batched"], 2);
     assert_eq!(found["event_counts"]["alloc_failed"], 1);

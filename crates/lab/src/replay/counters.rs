@@ -93,18 +93,19 @@ pub(crate) struct Disagreements {
 }
 
 /// What compaction did. Linux's takes free frames without an allocation event, so where a page went is not known until
-/// someone frees a frame that seems free. Ours moves the same pages, to places of its own choice, and makes room besides
-/// where a request would otherwise be refused.
+/// someone frees a frame that seems free. Ours compacts when Linux's did, and where a request would otherwise be refused: what it
+/// moves, and where to, is its own decision.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moves {
-    /// Frames of pages that Linux moved, and ours with it.
+    /// Frames of pages that Linux moved.
     pub(crate) moved: u64,
     /// Frames freed later, though free by map and events, that were taken for a moved page.
     pub(crate) freed_after: u64,
     /// Frames that Linux's compaction took and gave back unused.
     pub(crate) given_back: u64,
-    /// Pageblocks that we emptied for a request.
+    /// Runs of our compaction, and those that made the block which was wanted.
+    pub(crate) runs_by_us: u64,
     pub(crate) emptied_by_us: u64,
-    /// Frames that we moved for that.
+    /// Frames that we moved.
     pub(crate) moved_by_us: u64,
 }

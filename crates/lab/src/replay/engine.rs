@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pageblock_frame::trace::{Event as OurEvent, Fallback};
+use pageblock_frame::trace::{CompactEvent, CompactResult, Event as OurEvent, Fallback};
 use pageblock_frame::{MigrateType, Order};
 use pageblock_testkit::host::record;
 
@@ -35,6 +35,8 @@ struct Run<'m> {
     ours: Ours<'m>,
     held: Held,
     fallbacks: (u64, u64),
+    /// Runs of compaction, and those that made a block.
+    compactions: (u64, u64),
     most_frames: u64,
     samples: Vec<Sample>,
     /// Batches between two samples.
@@ -67,8 +69,9 @@ pub(crate) fn replay(
     machine.calls = 0;
     let held = Held::new(&planner);
     let ours = Ours::new(machine, planner.linux.frames());
-    let (fallbacks, most_frames) = ((0, 0), 0);
-    let mut run = Run { layout, planner, ours, held, fallbacks, most_frames, samples: Vec::new(), stride: 1 };
+    let (fallbacks, compactions, most_frames) = ((0, 0), (0, 0), 0);
+    let mut run =
+        Run { layout, planner, ours, held, fallbacks, compactions, most_frames, samples: Vec::new(), stride: 1 };
     run.planner.free_early(&early);
     run.events(reader, progress)?;
     maps.push(figures::linux_map(&run.planner.linux, &run.layout, "Linux at the end"));
@@ -119,9 +122,16 @@ impl Run<'_> {
         }
         let ((), events) = record(|| self.ours.execute(&self.planner.ops, &mut self.planner.blocks));
         for event in events {
-            if let OurEvent::Fallback(fallback) = event {
-                self.fallbacks.0 += 1;
-                self.fallbacks.1 += u64::from(Fallback::is_fragmenting(&fallback));
+            match event {
+                OurEvent::Fallback(fallback) => {
+                    self.fallbacks.0 += 1;
+                    self.fallbacks.1 += u64::from(Fallback::is_fragmenting(&fallback));
+                }
+                OurEvent::Compaction(CompactEvent::End { status, .. }) => {
+                    self.compactions.0 += 1;
+                    self.compactions.1 += u64::from(status == CompactResult::Success);
+                }
+                _ => {}
             }
         }
         self.planner.executed();
@@ -184,7 +194,7 @@ impl Run<'_> {
             by_order: self.by_order(),
             live: Live::default(),
             disagreements: planner.disagreements.clone(),
-            moves: Moves { emptied_by_us: tally.emptied, moved_by_us: tally.moved, ..planner.moves.clone() },
+            moves: self.moves(),
             rejected_frees: tally.rejected,
             start_from: super::plan::Origin::Recorded,
             unmatched: Vec::new(),
@@ -195,6 +205,11 @@ impl Run<'_> {
             buddyinfo: self.ours.machine.zones().iter().map(|zone| zone.buddyinfo().to_string()).collect(),
             pagetypeinfo: figures::pagetypeinfo(&self.ours.machine),
         }
+    }
+
+    fn moves(&self) -> Moves {
+        let ((runs_by_us, emptied_by_us), stat) = (self.compactions, self.ours.compaction.vmstat());
+        Moves { runs_by_us, emptied_by_us, moved_by_us: stat.migrate_success, ..self.planner.moves.clone() }
     }
 
     fn notes(&self) -> Vec<String> {

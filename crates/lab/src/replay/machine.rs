@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use pageblock_buddy::{FreeError, Unreserve, Zone, ZoneStorage};
-use pageblock_frame::{AllocFlags, Carver, Gfp, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
+use pageblock_frame::{AllocFlags, Carver, Gfp, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
 use pageblock_testkit::host::Host;
 
 use super::layout::ZoneLayout;
@@ -123,10 +123,9 @@ impl<'m> Machine<'m> {
         if gave { self.walk(order, gfp, place, anyhow) } else { None }
     }
 
-    /// A new place for a movable block, in the same zone and without mixing types.
-    pub(crate) fn place_near(&mut self, pfn: Pfn, order: Order) -> Option<Pfn> {
-        self.calls += 1;
-        self.zone_of(pfn)?.alloc::<Cpu>(order, MigrateType::Movable, AllocFlags::NOFRAGMENT)
+    /// The zones for requests from a node, by their numbers, in the order in which they are tried.
+    pub(crate) fn list(&self, node: NodeId) -> &[usize] {
+        self.lists.get(node.index()).or_else(|| self.lists.first()).map_or(&[], Vec::as_slice)
     }
 
     #[inline]

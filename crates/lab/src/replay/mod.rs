@@ -8,9 +8,10 @@
 //! [`linux::Linux`] follows every frame of the recorded machine by the events alone. [`plan::Planner`] translates records
 //! into operations: which block of ours stands for which of Linux's is known before any of them is executed, so that a batch of
 //! operations runs with nothing but allocator calls between two readings of the clock. [`machine::Machine`] is our zones,
-//! [`ours::Ours`] what they hold.
+//! [`ours::Ours`] what they hold; [`compaction::Compaction`] moves it, when the recorded machine compacted.
 //! [`engine::replay`] drives all three and, at the end, undoes everything to prove that no frame was lost.
 
+mod compaction;
 mod counters;
 mod early;
 mod engine;
@@ -20,6 +21,7 @@ mod linux;
 mod machine;
 mod ours;
 mod outcome;
+mod places;
 mod plan;
 mod start;
 mod synthetic;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use pageblock_frame::{Gfp, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange};
+use pageblock_compaction::Priority;
+use pageblock_frame::{Gfp, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
 
 use super::counters::{Disagreements, EventCounts, Moves, OrderCounts};
 use super::layout::ZoneLayout;
@@ -18,10 +19,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) enum Op {
     /// Serve a request.
     Alloc { block: u32, order: Order, gfp: Gfp, node: NodeId },
-    /// Move a block as Linux's compaction does, if there is a place for it.
-    Move { block: u32, order: Order },
-    /// Move a page that was held before the trace, by its first frame then.
-    MoveStart { pfn: u32, frames: u32 },
+    /// A task compacts for a block that it wants.
+    Compact { order: Order, gfp: Gfp, priority: Priority },
+    /// A node's compaction thread compacts for a block up to a zone.
+    Kcompactd { node: u8, order: Order, limit: ZoneKind },
+    /// Compaction threads look at their zones unasked.
+    Look,
     /// Free a whole block.
     Free { block: u32, order: Order },
     /// Free some frames of a block.
@@ -76,6 +79,8 @@ pub(crate) struct Planner {
     pub(crate) moves: Moves,
     origin: Origin,
     compactors: Vec<Compactor>,
+    /// Tasks that were seen to have a reason to compact.
+    asked: Vec<u32>,
     /// Pages whose place in Linux is not known, by order, the one that moved first in front.
     moved: [VecDeque<Moved>; Order::COUNT],
     nodes: Vec<(PfnRange, NodeId)>,
@@ -99,6 +104,7 @@ impl Planner {
             moves: Moves::default(),
             origin,
             compactors: Vec::new(),
+            asked: Vec::new(),
             moved: Default::default(),
             nodes: layout.iter().map(|zone| (zone.config.span, zone.config.node)).collect(),
             unused: Vec::new(),
@@ -122,9 +128,11 @@ impl Planner {
         }
     }
 
-    /// Frees frames that were held by the map but free when the recording began, as the trace shows.
+    /// Frees frames that were held by the map but free when the recording began, as the trace shows. Where the map is made up, this
+    /// is the only sign of memory that was freed between the counts and the recording; frames that were counted, but lay elsewhere
+    /// in the made-up map, are freed besides.
     pub(crate) fn free_early(&mut self, frames: &[u64]) {
-        for &frame in frames.iter().filter(|_| self.origin == Origin::Recorded) {
+        for &frame in frames {
             if self.linux.was_plain(frame) {
                 self.disagreements.listed_at_start += 1;
             } else {
@@ -244,8 +252,8 @@ impl Planner {
         }
     }
 
-    /// Compaction frees the old place of a page: its contents are elsewhere, so ours stays held, at another place too. False
-    /// if the frames are not those of one page.
+    /// Compaction frees the old place of a page: its contents are elsewhere, so that ours stays held. False if the frames are not
+    /// those of one page.
     fn move_page(&mut self, first: u64, order: Order) -> bool {
         let owner = self.linux.owner(first);
         let frames = first..first + order.frames();
@@ -253,7 +261,6 @@ impl Planner {
             return false;
         }
         let page = if owner == START {
-            self.ops.push(Op::MoveStart { pfn: first as u32, frames: order.frames() as u32 });
             Moved::Start(first as u32)
         } else {
             let block = &mut self.blocks[(owner - FIRST) as usize];
@@ -261,7 +268,6 @@ impl Planner {
                 return false;
             }
             block.linux = NONE;
-            self.ops.push(Op::Move { block: owner - FIRST, order });
             Moved::Block(owner - FIRST)
         };
         for frame in frames {
@@ -275,13 +281,35 @@ impl Planner {
     fn compaction(&mut self, event: Compaction, pid: u32) {
         let index = self.compactors.iter().position(|compactor| compactor.pid == pid);
         match (event, index) {
-            (Compaction::Begin, None) => self.compactors.push(Compactor { pid, range: None }),
+            (Compaction::TryToCompact { order, gfp, priority }, _) => {
+                let priority = [Priority::SyncFull, Priority::SyncLight][..].get(usize::from(priority)).copied();
+                self.ops.push(Op::Compact { order, gfp, priority: priority.unwrap_or(Priority::Async) });
+                self.ask(pid);
+            }
+            (Compaction::KcompactdWake { node, order, limit }, _) => {
+                self.ops.push(Op::Kcompactd { node, order, limit });
+                self.ask(pid);
+            }
+            (Compaction::KcompactdSleep, _) => self.asked.retain(|&asked| asked != pid),
+            (Compaction::Begin, None) => {
+                if !self.asked.contains(&pid) {
+                    self.ops.push(Op::Look);
+                }
+                self.compactors.push(Compactor { pid, range: None });
+            }
             (Compaction::IsolateMigrate { range, .. }, Some(index)) => self.compactors[index].range = range,
             (Compaction::Migrate { .. }, Some(index)) => self.compactors[index].range = None,
             (Compaction::End, Some(index)) => {
                 self.compactors.swap_remove(index);
             }
             _ => {}
+        }
+    }
+
+    /// The task has a reason for its next runs.
+    fn ask(&mut self, pid: u32) {
+        if !self.asked.contains(&pid) {
+            self.asked.push(pid);
         }
     }
 

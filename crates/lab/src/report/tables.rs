@@ -155,8 +155,8 @@ pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
     if outcome.event_counts.compaction_runs > 0 {
         let moves = &outcome.moves;
         lines.push(format!(
-            "compaction       {} runs moved {} frames",
-            outcome.event_counts.compaction_runs, moves.moved
+            "compaction       {} runs of Linux's moved {} frames, {} of ours {}",
+            outcome.event_counts.compaction_runs, moves.moved, moves.runs_by_us, moves.moved_by_us
         ));
     }
     let skipped = &outcome.skipped;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pageblock_frame::{Gfp, Order, PAGEBLOCK_ORDER, Pfn, PfnRange};
+use pageblock_frame::{Gfp, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
 
 use super::GfpText;
 
@@ -176,6 +176,26 @@ pub enum Compaction {
         /// Pages that could not be moved.
         failed: u64,
     },
+    /// `mm_compaction_try_to_compact_pages`: a task found no block, and turns to compaction.
+    TryToCompact {
+        /// Size of the block that it wants.
+        order: Order,
+        /// What it is for.
+        gfp: Gfp,
+        /// How determined it is: 2 waits for nothing, 1 for locks, 0 scans everything (`enum compact_priority`).
+        priority: u8,
+    },
+    /// `mm_compaction_kcompactd_wake`: the compaction thread begins because somebody will want a block.
+    KcompactdWake {
+        /// Its node.
+        node: u8,
+        /// Size of the block.
+        order: Order,
+        /// Highest zone that it looks at.
+        limit: ZoneKind,
+    },
+    /// `mm_compaction_kcompactd_sleep`: it is done.
+    KcompactdSleep,
     /// Decisions about compaction: suitable, finished, deferred, woken.
     Decision,
 }
@@ -258,6 +278,14 @@ impl fmt::Display for Compaction {
             Self::Migrate { migrated, failed } => {
                 write!(f, "mm_compaction_migratepages: nr_migrated={migrated} nr_failed={failed}")
             }
+            Self::TryToCompact { order, gfp, priority } => {
+                let gfp = GfpText(*gfp);
+                write!(f, "mm_compaction_try_to_compact_pages: order={order} gfp_mask={gfp} priority={priority}")
+            }
+            Self::KcompactdWake { node, order, limit } => {
+                write!(f, "mm_compaction_kcompactd_wake: nid={node} order={order} classzone_idx={limit}")
+            }
+            Self::KcompactdSleep => f.write_str("mm_compaction_kcompactd_sleep: nid=0"),
             Self::Decision => f.write_str("mm_compaction_finished: "),
         }
     }

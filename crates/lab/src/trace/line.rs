@@ -4,7 +4,7 @@
 //! of flags has four or five characters or is missing; frame numbers are hexadecimal or, from old kernels, decimal.
 //! Fields are found by name, so that those that some kernels add do not matter.
 
-use pageblock_frame::{MAX_PFN, Order, PAGEBLOCK_ORDER, Pfn, PfnRange};
+use pageblock_frame::{MAX_PFN, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
 
 use super::text::{Words, decimal, number};
 use super::{Allocation, Compaction, Event, Extfrag, ListMove, Record, parse_gfp};
@@ -205,8 +205,37 @@ fn compaction(name: &[u8], text: &[u8]) -> Result<Compaction, ParseError> {
             let (scanned, taken) = counted("nr_scanned=", "nr_taken=")?;
             Compaction::IsolateFree { scanned, taken }
         }
+        b"try_to_compact_pages" => Compaction::TryToCompact {
+            order: order(value(text, "order=")?)?,
+            gfp: parse_gfp(value(text, "gfp_mask=")?)?,
+            priority: priority(text)?,
+        },
+        b"kcompactd_wake" => {
+            let node = value(text, "nid=")?;
+            let node = decimal(node).and_then(|node| u8::try_from(node).ok());
+            Compaction::KcompactdWake {
+                node: node.ok_or_else(|| ParseError::syntax("a node from 0 to 255", text))?,
+                order: order(value(text, "order=")?)?,
+                limit: zone_limit(text)?,
+            }
+        }
+        b"kcompactd_sleep" => Compaction::KcompactdSleep,
         _ => Compaction::Decision,
     })
+}
+
+/// Before 4.8, a migration mode.
+fn priority(text: &[u8]) -> Result<u8, ParseError> {
+    let mode = value(text, "mode=").ok().and_then(decimal).map(|mode| 2u64.saturating_sub(mode));
+    let priority = mode.or_else(|| value(text, "priority=").ok().and_then(decimal)).filter(|&priority| priority <= 2);
+    priority.map(|priority| priority as u8).ok_or_else(|| ParseError::syntax("`priority=` from 0 to 2", text))
+}
+
+/// The highest zone, whose field has had two names. On machines with a zone that others do not have, all of them.
+fn zone_limit(text: &[u8]) -> Result<ZoneKind, ParseError> {
+    let name = value(text, "classzone_idx=").or_else(|_| value(text, "highest_zoneidx="))?;
+    let found = ZoneKind::ALL.into_iter().find(|kind| kind.name().as_bytes() == name);
+    Ok(found.unwrap_or(ZoneKind::Movable))
 }
 
 /// `range=(0x1000 ~ 0x1200)`, which old kernels do not print.
@@ -221,10 +250,16 @@ fn range(text: &[u8]) -> Result<Option<PfnRange>, ParseError> {
     Ok(Some(PfnRange::new(Pfn::new(start), Pfn::new(bound(words.next())?))))
 }
 
-/// The number of the field that starts with `key`.
-fn count(text: &[u8], key: &'static str) -> Result<u64, ParseError> {
+/// The field that starts with `key`.
+fn value<'a>(text: &'a [u8], key: &'static str) -> Result<&'a [u8], ParseError> {
     let value = Words::new(text).find_map(|word| word.strip_prefix(key.as_bytes()));
-    value.and_then(decimal).ok_or_else(|| ParseError::syntax(key, value.unwrap_or(text)))
+    value.ok_or_else(|| ParseError::syntax(key, text))
+}
+
+/// The number in it.
+fn count(text: &[u8], key: &'static str) -> Result<u64, ParseError> {
+    let value = value(text, key)?;
+    decimal(value).ok_or_else(|| ParseError::syntax(key, value))
 }
 
 /// The fields of the `kmem` events, by name; those with other names are passed over.

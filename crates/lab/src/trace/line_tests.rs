@@ -60,6 +60,10 @@ fn malformed_fields_are_named() {
             "expected a request flag such as `GFP_KERNEL` or `__GFP_ZERO`, found `BAD`",
         ),
         ("mm_compaction_migratepages: nr_migrated=3", "expected nr_failed=, found `nr_migrated=3`"),
+        (
+            "mm_compaction_try_to_compact_pages: order=9 gfp_mask=GFP_KERNEL priority=3",
+            "expected `priority=` from 0 to 2, found `order=9 gfp_mask=GFP_KERNEL priority=3`",
+        ),
     ] {
         assert_eq!(refused(&format!("a-1 [000] ..... 1.0: {text}")), expected);
     }
@@ -96,6 +100,14 @@ fn compaction_of_both_eras() {
     assert_eq!(taken("fast_isolate_freepages: range=(0x2f9000 ~ 0x4ba000) nr_scanned=20 nr_taken=1"), expected);
     let text = "finished: node=0 zone=Normal   order=9 ret=continue";
     assert_eq!(taken(text), Event::Compaction(Compaction::Decision));
+    let gfp = Gfp::TRANSHUGE | Gfp::NORETRY;
+    let asked = |priority| Event::Compaction(Compaction::TryToCompact { order: PAGEBLOCK_ORDER, gfp, priority });
+    let text = "try_to_compact_pages: order=9 gfp_mask=GFP_TRANSHUGE|__GFP_NORETRY";
+    assert_eq!(taken(&format!("{text} priority=1")), asked(1));
+    assert_eq!(taken(&format!("{text} mode=0")), asked(2));
+    let woken = |limit| Event::Compaction(Compaction::KcompactdWake { node: 1, order: PAGEBLOCK_ORDER, limit });
+    assert_eq!(taken("kcompactd_wake: nid=1 order=9 classzone_idx=DMA32   "), woken(ZoneKind::Dma32));
+    assert_eq!(taken("kcompactd_wake: nid=1 order=9 highest_zoneidx=HighMem"), woken(ZoneKind::Movable));
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
