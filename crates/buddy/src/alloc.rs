@@ -31,7 +31,7 @@ impl ZoneCore<'_> {
         let mut entry = self.candidates.serving_row(migrate_type, order)?;
         let block = entry.row * 64 + NonZeroU64::new(entry.serving(migrate_type, order))?.trailing_zeros();
         let b = self.blocks.get_mut(block as usize)?;
-        if b.stale {
+        if b.loose != 0 {
             return None;
         }
         let presence = b.presence;

@@ -114,15 +114,6 @@ pub(crate) fn count_runs(word: u64, mut count: impl FnMut(u32, u32)) {
     }
 }
 
-/// One bit for each byte of a word that is all ones.
-#[inline(always)]
-pub(crate) const fn full_bytes(word: u64) -> u32 {
-    let fours = word & word >> 4;
-    let twos = fours & fours >> 2;
-    // One bit of each byte comes to lie in the highest byte.
-    ((twos & twos >> 1 & EVERY_WORD).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
-}
-
 /// The bit of a block's presence for an order below 7 and a word.
 #[inline(always)]
 pub(crate) const fn present(order: u32, word: usize) -> u64 {

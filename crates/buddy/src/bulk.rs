@@ -42,6 +42,20 @@ impl Effort {
         self.0 > 0
     }
 
+    /// The units that are left, as far as a loop of its own may count them.
+    #[inline(always)]
+    pub(crate) const fn left(&self) -> i32 {
+        if self.0 > i32::MAX as u32 { i32::MAX } else { self.0 as i32 }
+    }
+
+    /// Sets what [`left`](Self::left) has become; none for less than none.
+    #[inline(always)]
+    pub(crate) const fn set(&mut self, left: i32) {
+        if self.0 <= i32::MAX as u32 {
+            self.0 = if left < 0 { 0 } else { left as u32 };
+        }
+    }
+
     #[inline(always)]
     pub(crate) const fn spend(&mut self, units: u32) {
         self.0 = self.0.saturating_sub(units);

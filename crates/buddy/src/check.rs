@@ -149,7 +149,7 @@ impl ZoneCore<'_> {
         if found != b.free {
             return Err(Violation::FreeCount { block, kept: b.free, found });
         }
-        let known = if b.stale { bits::ALL_FULL } else { u64::MAX };
+        let known = if b.loose != 0 { bits::ALL_FULL } else { u64::MAX };
         let (kept, found) = (b.presence & known, bits::block_presence(&b.map) & known);
         if kept == found { Ok(()) } else { Err(Violation::Presence { block, kept, found }) }
     }

@@ -97,7 +97,7 @@ impl ZoneCore<'_> {
     #[inline(always)]
     pub(crate) fn freshen(&mut self, block: u32) {
         if let Some(b) = self.blocks.get_mut(block as usize)
-            && b.stale
+            && b.loose != 0
         {
             recompute(b);
         }
@@ -183,7 +183,7 @@ impl ZoneCore<'_> {
 #[inline(never)]
 fn recompute(b: &mut Pageblock) {
     b.presence = bits::block_presence(&b.map);
-    b.stale = false;
+    b.loose = 0;
 }
 
 const _: () = assert!(PAGEBLOCK_FRAMES == 1 << BLOCK_SHIFT);

@@ -79,7 +79,7 @@ impl ZoneCore<'_> {
         edit(self);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         b.presence = bits::block_presence(&b.map);
-        b.stale = false;
+        b.loose = 0;
         b.free = b.map.iter().map(|word| word.count_ones() as u16).sum();
         let (free, map) = (u64::from(b.free), b.map);
         self.sub_free(migrate_type, old);

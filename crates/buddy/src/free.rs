@@ -161,7 +161,7 @@ impl ZoneCore<'_> {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         b.top = Pageblock::WHOLE;
         b.presence = bits::ALL_FULL;
-        b.stale = false;
+        b.loose = 0;
         let migrate_type = b.migrate_type;
         self.join_whole(block, migrate_type);
     }

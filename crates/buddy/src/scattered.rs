@@ -4,7 +4,7 @@
 //! on each of the three levels, so one table of all bytes answers: a block of an order up to 3 in its byte; if that becomes
 //! full, the byte among the full ones of its word; and if that becomes full, the word among the full ones of the pageblock. What it
 //! means for the numbers of free blocks is summed up in registers. The one thing that is left undone is the pageblock's
-//! presence, which is marked stale: whoever takes from the pageblock recomputes it, once for all that came back meanwhile.
+//! presence, of which the frames count as loose: whoever takes from the pageblock recomputes it, once for all of them.
 
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte};
@@ -16,45 +16,55 @@ use crate::core::{BLOCK_SHIFT, ZoneCore};
 
 /// Orders between an eighth and the whole, on each level; the largest order of a block that lies in one byte of a map.
 pub(crate) const LEVEL: u32 = 3;
-/// In [`MERGED`]: all eight are free, and the whole may reach further. More than any order.
+/// In [`Eights`]: all eight are free, and the whole may reach further. More than any order.
 const ALL: u8 = 0x7f;
 
-/// For eight, one bit each, and a place among them that has become free: the order, in eighths, of the block that it is part of,
-/// or [`ALL`].
-static MERGED: [[u8; 8]; 256] = {
-    let mut table = [[0; 8]; 256];
-    let mut eight = 0;
-    while eight < 256 {
-        let mut place = 0;
-        while place < 8 {
-            let mut order = 0;
-            while order < LEVEL {
-                let size = 2 << order;
-                let block = ((1 << size) - 1) << (place / size * size);
-                if eight & block != block {
-                    break;
-                }
-                order += 1;
+/// What is known of eight, one bit each: side by side, so that one register finds both.
+struct Eights {
+    /// For each eight and a place among them that has become free: the order, in eighths, of the block that it is part of, or [`ALL`].
+    merged: [[u8; 8]; 256],
+    /// What a block means for the numbers of free blocks if it came to be by freeing eighths: one more of its order, one less of each
+    /// below; the whole counts on the next level. Three numbers of 16 bits, order 0 in the lowest. By the values of `merged`, so that a
+    /// look needs no check.
+    grown: [u64; 256],
+    /// For a byte of a map that has become full, by how many of the 16, 32 and 64 frames around it are free too: what that means in
+    /// the same numbers, of bytes, and the order of the block that it is part of; [`ALL`] for a full word.
+    full: [u64; 4],
+    reached: [u8; 4],
+}
+
+static EIGHTS: Eights = {
+    let mut merged = [[0; 8]; 256];
+    let mut index = 0;
+    while index < 256 * 8 {
+        let (eight, place) = (index / 8, index % 8);
+        let mut order = 0;
+        while order < LEVEL {
+            let size = 2 << order;
+            let block = ((1 << size) - 1) << (place / size * size);
+            if eight & block != block {
+                break;
             }
-            table[eight][place] = if order == LEVEL { ALL } else { order as u8 };
-            place += 1;
+            order += 1;
         }
-        eight += 1;
+        merged[eight][place] = if order == LEVEL { ALL } else { order as u8 };
+        index += 1;
     }
-    table
+    let mut grown = [0u64; 256];
+    grown[0] = 1;
+    grown[1] = (1 << 16) - 1;
+    grown[2] = (1 << 32) - (1 << 16) - 1;
+    grown[ALL as usize] = 0u64.wrapping_sub((1 << 32) + (1 << 16) + 1);
+    let full = [grown[0], grown[1], grown[2], grown[ALL as usize]];
+    Eights { merged, grown, full, reached: [3, 4, 5, ALL] }
 };
 
-/// What a block means for the numbers of free blocks if it came to be by freeing eighths: one more of its order, one less of each
-/// below; the whole counts on the next level. Three numbers of 16 bits, order 0 in the lowest. By the values of [`MERGED`], so that a
-/// look needs no check.
-static GROWN: [u64; 256] = {
-    let mut table = [0u64; 256];
-    table[0] = 1;
-    table[1] = (1 << 16) - 1;
-    table[2] = (1 << 32) - (1 << 16) - 1;
-    table[ALL as usize] = 0u64.wrapping_sub((1 << 32) + (1 << 16) + 1);
-    table
-};
+/// The order of the block, among eight, that a place is part of; see [`Eights`].
+#[inline(always)]
+fn merged_at(eight: u8, place: usize) -> u8 {
+    EIGHTS.merged[usize::from(eight)][place % 8]
+}
+
 /// Blocks that can be summed up in such numbers.
 const MOST_SUMMED: usize = 1 << 14;
 
@@ -99,47 +109,32 @@ impl ZoneCore<'_> {
     ) -> (usize, bool) {
         let o = if SINGLE { 0 } else { u32::from(order.as_u8()) };
         let Some(mut table) = BlockTable::new(self.blocks, self.states) else { return (blocks.len(), false) };
-        let (mut grown, mut words, mut done, mut whole) = (0u64, 0u64, 0, false);
-        while let Some(&index) = blocks.get(done) {
-            let Some((b, byte)) = table.at(index) else { break };
-            if byte.load(Ordering::Relaxed) != state.raw() {
-                break;
-            }
-            byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
-            done += 1;
+        let mut visit = table.visit(blocks, state);
+        let mut growth = Growth {
+            words: 0,
+            left: effort.left(),
+            whole: false,
+            nr_free: &mut self.nr_free,
+            candidates: &mut self.candidates,
+        };
+        let mut grown = 0u64;
+        while let Some(mut frame) = visit.next() {
+            frame.state().store(StateByte::INSIDE.raw(), Ordering::Relaxed);
+            let index = frame.index();
             let place = index as usize % 8;
-            let eight = b.eight_mut(index);
-            let now = u32::from(*eight) | (bits::ones(o) as u32) << place;
-            *eight = now as u8;
-            b.free = b.free.wrapping_add(1 << o);
-            b.stale = true;
-            let merged = MERGED[now as usize % 256][place];
-            grown = grown.wrapping_add(GROWN[merged as usize]);
+            let now = frame.set((bits::ones(o) as u8) << place);
+            let merged = merged_at(now, place);
+            grown = grown.wrapping_add(EIGHTS.grown[usize::from(merged)]);
+            let b = frame.block();
+            b.count_loose(1 << o);
             // `NO_TOP` is one below order 0, also as a signed number.
-            if merged as i8 <= b.top as i8 {
-                continue;
-            }
-            let mut reached = merged;
-            effort.spend(Effort::BYTE);
-            if merged == ALL {
-                let bytes = bits::full_bytes(b.map[(index >> WORD_ORDER) as usize % BLOCK_WORDS]);
-                let in_word = MERGED[bytes as usize % 256][(index / 8) as usize % 8];
-                words = words.wrapping_add(GROWN[in_word as usize]);
-                reached = in_word.wrapping_add(LEVEL as u8);
-                if reached as i8 <= b.top as i8 && in_word != ALL && effort.is_left() {
-                    continue;
-                }
-            }
-            effort.spend(Effort::RISE);
-            if rise(b, (index, reached), &mut self.nr_free, &mut self.candidates) {
-                effort.spend(Effort::WHOLE);
-                whole = true;
-                break;
-            }
-            if !effort.is_left() {
+            if merged as i8 > b.top as i8 && growth.stops(b, index, merged) {
                 break;
             }
         }
+        let (words, whole) = (growth.words, growth.whole);
+        effort.set(growth.left);
+        let done = visit.visited();
         self.free = self.free.wrapping_add((done as u64) << o);
         self.count_grown(grown, 0);
         self.count_grown(words, LEVEL);
@@ -162,9 +157,46 @@ impl ZoneCore<'_> {
     }
 }
 
+/// What happens where more comes of a block than one in a byte of a map, or the largest block of its pageblock.
+struct Growth<'c, 'm> {
+    /// What full bytes mean for the numbers of free blocks, from order [`LEVEL`] on.
+    words: u64,
+    /// Effort that is left.
+    left: i32,
+    /// A pageblock has become wholly free.
+    whole: bool,
+    nr_free: &'c mut [u64; Order::COUNT],
+    candidates: &'c mut Candidates<'m>,
+}
+
+impl Growth<'_, '_> {
+    /// The frame's block has merged to an order, or a full byte ([`ALL`]). True if that is enough for one call.
+    #[inline(never)]
+    fn stops(&mut self, b: &mut Pageblock, index: u32, merged: u8) -> bool {
+        let mut reached = merged;
+        if merged == ALL {
+            self.left -= Effort::BYTE as i32;
+            let around = usize::from(b.free_around(index)) % 4;
+            self.words = self.words.wrapping_add(EIGHTS.full[around]);
+            reached = EIGHTS.reached[around];
+            if reached as i8 <= b.top as i8 {
+                return self.left <= 0;
+            }
+        }
+        self.rises(b, index, reached)
+    }
+
+    #[inline(never)]
+    fn rises(&mut self, b: &mut Pageblock, index: u32, reached: u8) -> bool {
+        self.whole = rise(b, (index, reached), self.nr_free, self.candidates);
+        self.left -= Effort::RISE as i32 + if self.whole { Effort::WHOLE as i32 } else { 0 };
+        self.whole || self.left <= 0
+    }
+}
+
 /// A pageblock has got a larger block than any that it had, or a full word ([`ALL`] and one level). True if all of it is free then,
 /// which has been counted up to the orders below.
-#[inline(never)]
+#[inline(always)]
 fn rise(
     b: &mut Pageblock,
     (index, reached): (u32, u8),
@@ -175,7 +207,7 @@ fn rise(
     if reached >= u32::from(ALL) {
         let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
         b.presence |= bits::present(WORD_ORDER, word);
-        let merged = MERGED[bits::full_words(b.presence) as usize % 256][word];
+        let merged = merged_at(bits::full_words(b.presence) as u8, word);
         reached = WORD_ORDER + u32::from(merged.min(LEVEL as u8));
         for order in WORD_ORDER..=reached.min(BLOCK_SHIFT - 1) {
             let slot = &mut nr_free[order as usize % Order::COUNT];

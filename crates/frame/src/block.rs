@@ -1,9 +1,12 @@
 //! A pageblock: 512 frames, one cache line of free bits and one line of what is derived from them.
 
 use core::fmt;
+use core::marker::PhantomData;
+use core::mem::offset_of;
+use core::ptr::NonNull;
 
-use crate::sync::AtomicU8;
-use crate::{MigrateType, PAGEBLOCK_FRAMES, StateTable};
+use crate::sync::{AtomicU8, Ordering};
+use crate::{MigrateType, PAGEBLOCK_FRAMES, StateByte, StateTable};
 
 /// Words in a pageblock's free map.
 pub const BLOCK_WORDS: usize = PAGEBLOCK_FRAMES as usize / 64;
@@ -17,7 +20,7 @@ pub const NO_BLOCK: u32 = u32::MAX;
 /// 2. `free` is the number of set bits.
 /// 3. Bit `8 * o + w` of `presence` is set if and only if the 64 frames of word `w` decompose into at least one maximal free
 ///    block of order `o`, for orders 0 to 6. (From order 6 on, blocks are made of full words, which are those of order 6.)
-///    While `stale` is set that holds for order 6 only.
+///    While frames are `loose` that holds for order 6 only.
 /// 4. `top` is the highest order of any maximal free block inside, [`Pageblock::WHOLE`] if all frames are free, and
 ///    [`Pageblock::NO_TOP`] if none is.
 #[derive(Clone)]
@@ -29,6 +32,9 @@ pub struct Pageblock {
     pub presence: u64,
     /// Free frames, 0 to 512.
     pub free: u16,
+    /// Of them, those that have come back since `presence` was computed; whoever takes from the pageblock computes it again first,
+    /// if there are any.
+    pub loose: u16,
     /// The largest order that the block can serve (see invariant 4).
     pub top: u8,
     /// What the block is for.
@@ -37,10 +43,8 @@ pub struct Pageblock {
     pub managed: u16,
     /// What the block was for before it was isolated.
     pub saved_type: MigrateType,
-    /// Blocks have come back since `presence` was computed; whoever takes from the pageblock computes it again first.
-    pub stale: bool,
     /// For use by the rooms above: deferral, ages.
-    pub spare: [u8; 48],
+    pub spare: [u8; 47],
 }
 
 impl Pageblock {
@@ -56,24 +60,41 @@ impl Pageblock {
             map: [0; BLOCK_WORDS],
             presence: 0,
             free: 0,
+            loose: 0,
             top: Self::NO_TOP,
             migrate_type,
             managed: 0,
             saved_type: migrate_type,
-            stale: false,
-            spare: [0; 48],
+            spare: [0; 47],
         }
     }
 
-    /// Eight frames of the map, the one with this index, counted from anywhere that is a multiple of 512, among them; the first
-    /// of the eight in the lowest bit.
+    /// Counts frames that have come back, and whose bits are set, but of which `presence` does not know.
     #[inline(always)]
-    pub fn eight_mut(&mut self, index: u32) -> &mut u8 {
-        let place = (index / 8) as usize % (8 * BLOCK_WORDS);
-        let place = if cfg!(target_endian = "little") { place } else { place ^ 7 };
-        // SAFETY: the map's words are as many bytes, any value of which is one; the borrow of the block goes over to the
-        // byte.
-        unsafe { &mut (*(&raw mut self.map).cast::<[u8; 8 * BLOCK_WORDS]>())[place] }
+    pub fn count_loose(&mut self, frames: u16) {
+        // One addition for both numbers, neither of which is ever above 512.
+        // SAFETY: the two are neighbours (below), aligned for a word, and any value of either is one.
+        unsafe {
+            let both = (&raw mut *self).byte_add(offset_of!(Self, free)).cast::<u32>();
+            *both = (*both).wrapping_add(u32::from(frames) * 0x1_0001);
+        }
+    }
+
+    /// Of the aligned 16, 32 and 64 frames around a frame, counted from anywhere that is a multiple of 512: how many of the three are
+    /// all free.
+    #[must_use]
+    #[inline(always)]
+    pub fn free_around(&self, index: u32) -> u8 {
+        let byte = (index / 8) as usize % (8 * BLOCK_WORDS);
+        let map = (&raw const self.map).cast::<u8>();
+        // SAFETY: as many aligned bytes around one of the map are the map's, which is of 64 and aligned for them; any value is one. In
+        // which direction they count does not matter to neighbours.
+        unsafe {
+            let byte = if cfg!(target_endian = "little") { byte } else { byte ^ 7 };
+            u8::from(*map.add(byte & !1).cast::<u16>() == u16::MAX)
+                + u8::from(*map.add(byte & !3).cast::<u32>() == u32::MAX)
+                + u8::from(*map.add(byte & !7).cast::<u64>() == u64::MAX)
+        }
     }
 
     /// True if all 512 frames are free.
@@ -100,12 +121,17 @@ impl fmt::Debug for Pageblock {
 /// There is a pageblock for every frame.
 ///
 /// ```
-/// use pageblock_frame::{BlockTable, MigrateType, Pageblock, StateTable, sync::AtomicU8};
+/// use pageblock_frame::{BlockTable, MigrateType, Pageblock, StateByte, StateTable, sync::AtomicU8};
 /// let states: Vec<AtomicU8> = (0..1000).map(|_| AtomicU8::new(0)).collect();
 /// let mut blocks = [Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Unmovable)];
 /// let mut table = BlockTable::new(&mut blocks, StateTable::new(&states)).unwrap();
-/// assert_eq!(table.at(999).map(|(block, _)| block.migrate_type), Some(MigrateType::Unmovable));
-/// assert!(table.at(1000).is_none());
+/// let mut visit = table.visit(&[999, 1000, 3], StateByte::INSIDE);
+/// let mut frame = visit.next().unwrap();
+/// assert_eq!((frame.index(), frame.block().migrate_type), (999, MigrateType::Unmovable));
+/// assert_eq!(frame.set(1 << 999 % 8), 0x80);
+/// assert!(visit.next().is_none()); // there is no frame 1000
+/// assert_eq!(visit.visited(), 1);
+/// assert_eq!(blocks[1].map[7], 1 << 39);
 /// assert!(BlockTable::new(&mut blocks[..1], StateTable::new(&states)).is_none());
 /// ```
 #[derive(Debug)]
@@ -126,16 +152,114 @@ impl<'b, 'm> BlockTable<'b, 'm> {
         }
     }
 
-    /// The pageblock of a frame, and its state byte; `None` past the end.
-    #[inline(always)]
-    pub fn at(&mut self, index: u32) -> Option<(&mut Pageblock, &'m AtomicU8)> {
-        let byte = self.states.byte(index)?;
-        // SAFETY: the frame exists, so its pageblock does, by the invariant.
-        let block = unsafe { self.blocks.get_unchecked_mut((index / PAGEBLOCK_FRAMES as u32) as usize) };
-        Some((block, byte))
+    /// The frames with these indices, one after the other, up to the first that does not exist or is not in this state.
+    #[inline]
+    pub fn visit<'i>(&mut self, indices: &'i [u32], state: StateByte) -> Visit<'_, 'm, 'i> {
+        let blocks = NonNull::from_mut(&mut *self.blocks).cast();
+        Visit { blocks, states: self.states, indices, at: 0, state, borrow: PhantomData }
     }
 }
 
+/// Frames of a [`BlockTable`] on the way through a list of indices; see there.
+///
+/// # Invariants
+/// `blocks` is the table's, borrowed for `'t`.
+#[derive(Debug)]
+pub struct Visit<'t, 'm, 'i> {
+    blocks: NonNull<Pageblock>,
+    states: StateTable<'m>,
+    indices: &'i [u32],
+    at: usize,
+    state: StateByte,
+    borrow: PhantomData<&'t mut [Pageblock]>,
+}
+
+impl<'m> Visit<'_, 'm, '_> {
+    /// How many frames have been visited.
+    #[must_use]
+    #[inline(always)]
+    pub const fn visited(&self) -> usize {
+        self.at
+    }
+
+    /// The next frame; `None` at the end, and if there is no such frame or it is in another state.
+    #[inline(always)]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a frame is lent, so that no two of one pageblock are out at once"
+    )]
+    pub fn next(&mut self) -> Option<Visited<'_>> {
+        let &index = self.indices.get(self.at)?;
+        let state = self.states.byte(index)?;
+        if state.load(Ordering::Relaxed) != self.state.raw() {
+            return None;
+        }
+        self.at += 1;
+        // Eight frames are a byte of the map, and a pageblock is as long as two maps.
+        let eight = (index / 8) as usize;
+        let line = eight & !(8 * BLOCK_WORDS - 1);
+        // SAFETY: the frame exists, so that its pageblock does, by `BlockTable`'s invariant; the byte of the map is one of the 64 with
+        // which the pageblock begins.
+        unsafe {
+            let blocks = self.blocks.cast::<u8>();
+            let eight = blocks.add(line).add(if cfg!(target_endian = "little") { eight } else { eight ^ 7 });
+            Some(Visited { index, block: blocks.add(2 * line).cast(), eight, state, borrow: PhantomData })
+        }
+    }
+}
+
+/// One frame of a [`Visit`].
+///
+/// # Invariants
+/// `eight` points into the map of `block`; both are borrowed for `'v`, and no other reference to them is held.
+#[derive(Debug)]
+pub struct Visited<'v> {
+    index: u32,
+    block: NonNull<Pageblock>,
+    eight: NonNull<u8>,
+    state: &'v AtomicU8,
+    borrow: PhantomData<&'v mut Pageblock>,
+}
+
+impl<'v> Visited<'v> {
+    /// Its index.
+    #[must_use]
+    #[inline(always)]
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its state byte.
+    #[must_use]
+    #[inline(always)]
+    pub const fn state(&self) -> &'v AtomicU8 {
+        self.state
+    }
+
+    /// Its pageblock.
+    #[must_use]
+    #[inline(always)]
+    pub fn block(&mut self) -> &mut Pageblock {
+        // SAFETY: by the invariants.
+        unsafe { self.block.as_mut() }
+    }
+
+    /// Sets bits among the eight of the map that begin with a multiple of eight and have this one among them, the first of them in the
+    /// lowest bit. Returns the eight.
+    #[inline(always)]
+    pub fn set(&mut self, bits: u8) -> u8 {
+        // SAFETY: by the invariants.
+        unsafe {
+            let now = self.eight.read() | bits;
+            self.eight.write(now);
+            now
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Pageblock>() == 2 * size_of::<[u64; BLOCK_WORDS]>());
+const _: () = assert!(offset_of!(Pageblock, map) == 0 && offset_of!(Pageblock, free) % 4 == 0);
+const _: () = assert!(offset_of!(Pageblock, loose) == offset_of!(Pageblock, free) + 2);
 const _: () = assert!(size_of::<Pageblock>() == 128);
 
 #[cfg(test)]
@@ -143,10 +267,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_frames_of_a_map() {
+    fn loose_frames_are_free_ones() {
         let mut block = Pageblock::empty(MigrateType::Movable);
-        *block.eight_mut(512 + 64 + 15) |= 0x80;
-        *block.eight_mut(3) |= 1 << 3;
-        assert_eq!((block.map[0], block.map[1]), (1 << 3, 1 << 15));
+        block.free = 100;
+        block.count_loose(8);
+        block.count_loose(1);
+        assert_eq!((block.free, block.loose, block.top), (109, 9, Pageblock::NO_TOP));
+    }
+
+    #[test]
+    fn each_frame_has_its_bit_and_its_pageblock() {
+        let states: std::vec::Vec<AtomicU8> = (0..1024).map(|_| AtomicU8::new(0)).collect();
+        let mut blocks = [Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Movable)];
+        let mut table = BlockTable::new(&mut blocks, StateTable::new(&states)).unwrap();
+        let all: std::vec::Vec<u32> = (0..1024).collect();
+        let mut visit = table.visit(&all, StateByte::INSIDE);
+        while let Some(mut frame) = visit.next() {
+            let index = frame.index();
+            frame.state().store(index as u8, Ordering::Relaxed);
+            let before = frame.block().map;
+            frame.set(1 << (index % 8));
+            let mut expected = before;
+            expected[(index / 64) as usize % 8] |= 1 << (index % 64);
+            assert_eq!(frame.block().map, expected);
+        }
+        assert!(blocks.iter().all(|block| block.map == [u64::MAX; BLOCK_WORDS]));
+        assert_eq!(states[777].load(Ordering::Relaxed), 777u32 as u8);
     }
 }

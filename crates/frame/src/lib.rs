@@ -50,7 +50,7 @@ mod vmstat;
 mod wide;
 
 pub use addr::{MAX_PFN, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
-pub use block::{BLOCK_WORDS, BlockTable, NO_BLOCK, Pageblock};
+pub use block::{BLOCK_WORDS, BlockTable, NO_BLOCK, Pageblock, Visit, Visited};
 pub use carve::{Carver, Zeroed};
 pub use desc::{DescFlags, Descriptor, NO_FRAME};
 pub use gfp::{AllocFlags, Gfp, GfpError};
