@@ -139,7 +139,7 @@ impl PcpConfig {
             sizing: Sizing::LowWatermark,
             refill: Refill::Scaled,
             tuning: Tuning::Bounded,
-            call_limit: 96,
+            call_limit: 80,
             room: 256,
         }
     }
