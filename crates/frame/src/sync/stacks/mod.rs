@@ -34,9 +34,9 @@ mod model;
 mod real;
 
 #[cfg(loom)]
-use model::{Body, Store, Table, TableRef};
+use model::{Body, Frames, Store, Table, TableRef};
 #[cfg(not(loom))]
-use real::{Body, Store, Table, TableRef};
+use real::{Body, Frames, Store, Table, TableRef};
 
 /// Stacks that each CPU has: one for each migrate type and order. Most have no room.
 pub const STACKS: usize = 64;
@@ -93,7 +93,6 @@ struct Area<T> {
     open: AtomicU32,
     signals: AtomicU32,
     frames: u32,
-    origin: u64,      // number of the frame with index 0
     given: AtomicU64, // frames handed out; see given.rs
     body: Body<T>,
 }
@@ -317,7 +316,7 @@ impl<T: Copy, P: Platform> CpuStacksRef<T, P> {
         }
     }
 
-    /// Leads to these stacks, from now on.
+    /// Leads to these stacks, from now on. Only the first call counts.
     pub fn set(&self, stacks: &'static CpuStacks<'static, T, P>) {
         if let Some(table) = stacks.store.table() {
             self.table.set(table);
@@ -326,7 +325,7 @@ impl<T: Copy, P: Platform> CpuStacksRef<T, P> {
 
     /// As [`CpuStacks::enter`]; `None` before [`set`](Self::set) too.
     #[inline(always)]
-    pub fn enter(&self) -> Option<Inside<'static, T, P>> {
+    pub fn enter(&self) -> Option<Inside<'_, T, P>> {
         enter(self.table.get(P::MAX_CPUS)?)
     }
 }
@@ -412,6 +411,8 @@ impl<T> DerefMut for Taken<'_, T> {
 pub struct View<'a, T> {
     // A raw pointer, because the slots lie behind what it points to; it also keeps the view on its thread.
     area: core::ptr::NonNull<Area<T>>,
+    // What the store of the area keeps for all of them; of an absent one nothing may be read.
+    frames: core::ptr::NonNull<Frames>,
     lifetime: PhantomData<&'a ()>,
 }
 
@@ -428,11 +429,17 @@ impl<'a, T> View<'a, T> {
         unsafe { self.area.as_ref() }
     }
 
+    #[inline(always)]
+    fn frames(&self) -> &'a Frames {
+        // SAFETY: the store keeps them as long as the area, and they never change.
+        unsafe { self.frames.as_ref() }
+    }
+
     /// Number of the frame with index 0.
     #[must_use]
     #[inline(always)]
     pub fn origin(&self) -> u64 {
-        self.area().origin
+        self.frames().origin
     }
 
     /// The state byte of a frame, or `None` if the table has no such frame **or a signal waits to be answered**.
@@ -441,7 +448,7 @@ impl<'a, T> View<'a, T> {
         // Relaxed: a signal that comes now is answered by the next operation.
         if index < u64::from(self.area().open.load(Ordering::Relaxed)) {
             // SAFETY: `open` is 0 or the length of the state table.
-            return Some(unsafe { self.area().body.state(index as usize) });
+            return Some(unsafe { self.frames().state(index as usize) });
         }
         None
     }
@@ -450,7 +457,7 @@ impl<'a, T> View<'a, T> {
     #[inline]
     pub fn frame_always(&self, index: u64) -> Option<&'a AtomicU8> {
         // SAFETY: below the length of the state table.
-        (index < u64::from(self.area().frames)).then(|| unsafe { self.area().body.state(index as usize) })
+        (index < u64::from(self.area().frames)).then(|| unsafe { self.frames().state(index as usize) })
     }
 
     /// Answers: reopens the area, unless signals other than `done` are set, and clears `done`. Returns what was set.

@@ -23,11 +23,17 @@ struct Inner<T> {
 }
 
 pub(super) struct Body<T> {
-    states: NonNull<AtomicU8>,
     inner: UnsafeCell<Inner<T>>,
 }
 
-impl<T> Body<T> {
+/// As in the real body.
+#[derive(Clone, Copy)]
+pub(super) struct Frames {
+    states: NonNull<AtomicU8>,
+    pub(super) origin: u64,
+}
+
+impl Frames {
     /// The state byte of a frame.
     ///
     /// # Safety
@@ -43,6 +49,7 @@ pub(super) type Shape<'a> = (usize, usize, &'a [u32; STACKS]);
 pub(super) struct Table<'a, T> {
     areas: &'a [Option<Box<Area<T>>>],
     absent: NonNull<Area<T>>,
+    frames: NonNull<Frames>,
 }
 
 impl<T> Clone for Table<'_, T> {
@@ -58,7 +65,7 @@ impl<'a, T> Table<'a, T> {
     /// As in the real body.
     pub(super) unsafe fn view(self, cpu: usize) -> View<'a, T> {
         let area = self.areas[cpu].as_ref().map_or(self.absent, |area| NonNull::from(&**area));
-        View { area, lifetime: PhantomData }
+        View { area, frames: self.frames, lifetime: PhantomData }
     }
 }
 
@@ -82,6 +89,7 @@ pub(super) struct Store<'m, T> {
     /// As many as the platform can have CPUs.
     areas: Vec<Option<Box<Area<T>>>>,
     absent: Box<Area<T>>,
+    frames: Frames,
     cpus: usize,
     borrows: PhantomData<&'m AtomicU8>,
 }
@@ -100,13 +108,13 @@ impl<'m, T: Copy> Store<'m, T> {
                 open: AtomicU32::new(frames),
                 signals: AtomicU32::new(0),
                 frames,
-                origin,
                 given: AtomicU64::new(0),
-                body: Body { states: states.start(), inner: UnsafeCell::new(Inner { stacks, value }) },
+                body: Body { inner: UnsafeCell::new(Inner { stacks, value }) },
             })
         };
         let areas = (0..possible).map(|cpu| (cpu < cpus).then(|| area(false))).collect();
-        Self { areas, absent: area(true), cpus, borrows: PhantomData }
+        let common = Frames { states: states.start(), origin };
+        Self { areas, absent: area(true), frames: common, cpus, borrows: PhantomData }
     }
 }
 
@@ -116,12 +124,13 @@ impl<T> Store<'_, T> {
     }
 
     pub(super) fn table(&self) -> Option<Table<'_, T>> {
-        Some(Table { areas: &self.areas, absent: NonNull::from(&*self.absent) })
+        let frames = NonNull::from(&self.frames);
+        Some(Table { areas: &self.areas, absent: NonNull::from(&*self.absent), frames })
     }
 
     pub(super) fn view(&self, cpu: usize) -> Option<View<'_, T>> {
         let area = self.areas.get(cpu)?.as_ref()?;
-        Some(View { area: NonNull::from(&**area), lifetime: PhantomData })
+        Some(View { area: NonNull::from(&**area), frames: NonNull::from(&self.frames), lifetime: PhantomData })
     }
 }
 

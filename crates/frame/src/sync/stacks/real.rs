@@ -33,12 +33,21 @@ struct Heads([Head; STACKS]);
 
 #[repr(C)]
 pub(super) struct Body<T> {
-    states: NonNull<AtomicU8>,
     heads: Heads,
     value: UnsafeCell<T>,
 }
 
-impl<T> Body<T> {
+/// What all areas of a store have in common. It never changes, and is kept where the pointer to the areas is kept: so that the way to it
+/// does not lead through the area, whose address is known last of all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frames {
+    /// State bytes, as many as the areas' `frames`.
+    states: NonNull<AtomicU8>,
+    /// Number of the frame with index 0.
+    pub(super) origin: u64,
+}
+
+impl Frames {
     /// The state byte of a frame.
     ///
     /// # Safety
@@ -64,6 +73,8 @@ struct Absent {
 #[derive(Debug)]
 pub(super) struct Table<'a, T> {
     areas: NonNull<NonNull<Area<T>>>,
+    /// Not to be read for [`ABSENT`].
+    frames: NonNull<Frames>,
     borrows: PhantomData<&'a ()>,
 }
 
@@ -84,7 +95,7 @@ impl<'a, T> Table<'a, T> {
     pub(super) unsafe fn view(self, cpu: usize) -> View<'a, T> {
         // SAFETY: in the table, by the caller's promise; it is not written after it was made.
         let area = unsafe { *self.areas.add(cpu).as_ref() };
-        View { area, lifetime: PhantomData }
+        View { area, frames: self.frames, lifetime: PhantomData }
     }
 }
 
@@ -102,8 +113,18 @@ static NO_CPU: AbsentTable<1> = AbsentTable([NonNull::from_ref(&ABSENT); 1]);
 static NO_CPUS: AbsentTable<MOST_ABSENT> = AbsentTable([NonNull::from_ref(&ABSENT); MOST_ABSENT]);
 
 /// A table that is set once. Before, all CPUs are absent.
+///
+/// | field | legal values | who may change it |
+/// |---|---|---|
+/// | `areas` | a table of absent CPUs, null if they are too many for one; then a store's | the one who has set `taken`, once |
+/// | `frames` | anything; then the store's | the same, before `areas` |
+/// | `taken` | – | [`set`](Self::set) |
 #[derive(Debug)]
-pub(super) struct TableRef<T>(atomic::AtomicPtr<NonNull<Area<T>>>);
+pub(super) struct TableRef<T> {
+    areas: atomic::AtomicPtr<NonNull<Area<T>>>,
+    frames: UnsafeCell<Frames>,
+    taken: atomic::AtomicBool,
+}
 
 impl<T: 'static> TableRef<T> {
     /// For so many CPUs that the platform can have: null only if they are more than [`MOST_ABSENT`].
@@ -113,25 +134,36 @@ impl<T: 'static> TableRef<T> {
             2..=MOST_ABSENT => (&raw const NO_CPUS).cast_mut().cast(),
             _ => core::ptr::null_mut(),
         };
-        Self(atomic::AtomicPtr::new(absent))
+        Self {
+            areas: atomic::AtomicPtr::new(absent),
+            frames: UnsafeCell::new(Frames { states: NonNull::dangling(), origin: 0 }),
+            taken: atomic::AtomicBool::new(false),
+        }
     }
 
     pub(super) fn set(&self, table: Table<'static, T>) {
-        // Release pairs with the acquire in `get`: who sees the pointer sees the table and the areas.
-        self.0.store(table.areas.as_ptr(), Ordering::Release);
+        // Relaxed: it decides who is first, and publishes nothing.
+        if self.taken.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: 1. we are the only ones ever to write. 2. Nobody reads before `areas` is stored, below. 3. The table's pointer is to what
+        // its store keeps for 'static.
+        unsafe { *self.frames.get() = *table.frames.as_ref() };
+        // Release pairs with the acquire in `get`: who sees the pointer sees the table, the areas and `frames`.
+        self.areas.store(table.areas.as_ptr(), Ordering::Release);
     }
 
     /// The table, for the number of CPUs that `new` was told.
     #[inline(always)]
-    pub(super) fn get(&self, possible: usize) -> Option<Table<'static, T>> {
-        let table = self.0.load(Ordering::Acquire);
+    pub(super) fn get(&self, possible: usize) -> Option<Table<'_, T>> {
+        let table = self.areas.load(Ordering::Acquire);
         let areas = if possible <= MOST_ABSENT {
             // SAFETY: neither `new` nor `set` made it null.
             unsafe { NonNull::new_unchecked(table) }
         } else {
             NonNull::new(table)?
         };
-        Some(Table { areas, borrows: PhantomData })
+        Some(Table { areas, frames: NonNull::from_ref(&self.frames).cast(), borrows: PhantomData })
     }
 }
 
@@ -142,7 +174,8 @@ pub(super) type Shape<'a> = (usize, usize, &'a [u32; STACKS]);
 #[derive(Debug)]
 pub(super) struct Store<'m, T> {
     /// As many as the platform can have CPUs, if there are any areas.
-    table: Option<Table<'m, T>>,
+    areas: Option<NonNull<NonNull<Area<T>>>>,
+    frames: Frames,
     cpus: usize,
     borrows: PhantomData<(&'m AtomicU8, &'m mut T)>,
 }
@@ -180,8 +213,9 @@ impl<'m, T: Copy> Store<'m, T> {
         carver: &mut Carver<'m>,
     ) -> Option<Self> {
         let frames = u32::try_from(states.len()).ok().filter(|&frames| frames < NOTHING)?;
+        let common = Frames { states: states.start(), origin };
         if cpus > possible || cpus == 0 {
-            return (cpus == 0).then_some(Self { table: None, cpus, borrows: PhantomData });
+            return (cpus == 0).then_some(Self { areas: None, frames: common, cpus, borrows: PhantomData });
         }
         let stride = Self::stride(capacities);
         let bytes = carver.take_bytes(stride.checked_mul(cpus)?, align_of::<Area<T>>())?;
@@ -197,9 +231,8 @@ impl<'m, T: Copy> Store<'m, T> {
                     open: AtomicU32::new(frames),
                     signals: AtomicU32::new(0),
                     frames,
-                    origin,
                     given: AtomicU64::new(0),
-                    body: Body { states: states.start(), heads, value: UnsafeCell::new(value) },
+                    body: Body { heads, value: UnsafeCell::new(value) },
                 });
             }
         }
@@ -208,8 +241,7 @@ impl<'m, T: Copy> Store<'m, T> {
             let area = || unsafe { base.byte_add(cpu * stride) };
             Some(if cpu < cpus { area() } else { NonNull::from_ref(&ABSENT).cast() })
         })?;
-        let table = Table { areas: NonNull::from(table).cast(), borrows: PhantomData };
-        Some(Self { table: Some(table), cpus, borrows: PhantomData })
+        Some(Self { areas: Some(NonNull::from(table).cast()), frames: common, cpus, borrows: PhantomData })
     }
 
     /// Empties every slot of an area and says where each stack is.
@@ -242,13 +274,14 @@ impl<T> Store<'_, T> {
 
     #[inline(always)]
     pub(super) fn table(&self) -> Option<Table<'_, T>> {
-        self.table
+        let frames = NonNull::from_ref(&self.frames);
+        self.areas.map(|areas| Table { areas, frames, borrows: PhantomData })
     }
 
     #[inline]
     pub(super) fn view(&self, cpu: usize) -> Option<View<'_, T>> {
         // SAFETY: there are `cpus` areas.
-        (cpu < self.cpus).then_some(self.table).flatten().map(|table| unsafe { table.view(cpu) })
+        (cpu < self.cpus).then_some(self.table()).flatten().map(|table| unsafe { table.view(cpu) })
     }
 }
 
