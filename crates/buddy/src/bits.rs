@@ -126,7 +126,7 @@ pub(crate) const fn below(order: u32) -> u64 {
     EVERY_WORD & ((1 << (order * BLOCK_WORDS as u32)) - 1)
 }
 
-/// A word's bits of a block's presence, from the orders of its maximal runs.
+/// A word's bits of a block's presence, from the orders of its maximal runs ([`orders`]).
 #[inline(always)]
 pub(crate) const fn spread(orders: u8, word: usize) -> u64 {
     // Copies of seven bits, seven apart, do not overlap; one bit of each comes to lie at the start of a byte.

@@ -123,7 +123,7 @@ static NO_CPUS: AbsentTable<MOST_ABSENT> = AbsentTable([NonNull::from_ref(&ABSEN
 pub(super) struct TableRef<T> {
     areas: atomic::AtomicPtr<NonNull<Area<T>>>,
     frames: UnsafeCell<Frames>,
-    taken: atomic::AtomicBool,
+    taken: AtomicBool,
 }
 
 impl<T: 'static> TableRef<T> {
@@ -137,7 +137,7 @@ impl<T: 'static> TableRef<T> {
         Self {
             areas: atomic::AtomicPtr::new(absent),
             frames: UnsafeCell::new(Frames { states: NonNull::dangling(), origin: 0 }),
-            taken: atomic::AtomicBool::new(false),
+            taken: AtomicBool::new(false),
         }
     }
 
