@@ -8,7 +8,7 @@ use pageblock_compaction::Config;
 fn pageblock(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("compaction/one pageblock");
     group.sample_size(20);
-    for (freed, state) in [(Freed::InRuns, "freed in runs"), (Freed::Singly, "freed singly")] {
+    for (freed, state) in [(Freed::InRuns(256), "freed in runs"), (Freed::Singly, "freed singly")] {
         for (name, config) in [("default", Config::default()), ("Linux 6.1", Config::linux_6_1())] {
             group.bench_function(format!("{state}/{name}"), |bench| {
                 bench.iter_batched(
