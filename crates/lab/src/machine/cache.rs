@@ -102,7 +102,7 @@ impl Machine {
             return None;
         }
         let sector = self.files.borrow().sector(file, first);
-        Some(self.disk.borrow_mut().submit(Transfer::Read, sector, u64::from(end - first), self.now()))
+        Some(self.ask_disk(Transfer::Read, (sector, u64::from(end - first)), Vec::new()))
     }
 
     /// Writes `count` whole pages from page `first` on, into memory: the disk gets them later. If too much of memory is dirty, the time

@@ -51,15 +51,32 @@ pub(crate) const SHRINK_OBJECT: u64 = instructions(300);
 /// One object allocated or freed in a slab: about 120 instructions.
 pub(crate) const SLAB_OBJECT: u64 = instructions(120);
 
-/// Moving the head to a place far away and waiting for the platter: 8.5 ms seek and half a turn at 7200 a minute, a desktop
-/// disk of 2013.
-pub(crate) const SEEK_FAR: u64 = 12_700 * MICROSECOND;
-/// The same within 16 MiB: track to track 1 ms and half a turn, less what the drive's own queue saves.
+/// Moving the head over a third of the disk, which is the mean of random places: 8.5 ms for a desktop disk of 2013; and to the next
+/// track.
+pub(crate) const SEEK_THIRD: u64 = 8_500 * MICROSECOND;
+/// See there.
+pub(crate) const SEEK_TRACK: u64 = MILLISECOND;
+/// A third of a disk of 1 TB, in pages.
+pub(crate) const DISK_THIRD: u64 = 1_000_000_000_000 / 3 / 4096;
+/// Waiting for the platter: half a turn at 7200 a minute.
+pub(crate) const HALF_TURN: u64 = 4_170 * MICROSECOND;
+/// Both within 16 MiB: track to track 1 ms and half a turn, less what the drive's own queue saves.
 pub(crate) const SEEK_NEAR: u64 = 3_000 * MICROSECOND;
 /// One page read or written where the head is, at 120 MB/s.
 pub(crate) const DISK_PAGE: u64 = 4096 * SECOND / 120_000_000;
 /// Pages that count as near.
 pub(crate) const NEAR_PAGES: u64 = (16 << 20) / 4096;
+
+/// Time that a reader has the disk for itself (CFQ's `slice_sync`), and all writing (`slice_async`).
+pub(crate) const SLICE_READ: u64 = 100 * MILLISECOND;
+/// See there.
+pub(crate) const SLICE_WRITE: u64 = 40 * MILLISECOND;
+/// Time within which each of several readers gets its turn (`target_latency`).
+pub(crate) const SLICE_ROUND: u64 = 300 * MILLISECOND;
+/// For how long the disk waits for a reader's next request (`slice_idle`), and the shortest slice, which is twice that.
+pub(crate) const SLICE_IDLE: u64 = 8 * MILLISECOND;
+/// See there.
+pub(crate) const SLICE_LEAST: u64 = 2 * SLICE_IDLE;
 
 /// The scheduler's tick: 250 a second, as in the seeds' kernels.
 pub(crate) const TICK: u64 = 4 * MILLISECOND;

@@ -6,6 +6,7 @@
 //! * [`Machine`]: memory, disk, files, processes, kernel objects and their clock
 //! * [`Actor`]: somebody who does something in steps ([`schedule`])
 //! * [`owner`]: who has each frame of its memory, and what follows from that: what can be moved, what can be given up
+//! * `disk`, `waits`: an elevator, and who waits for it
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
 //! * `journal`: the file system's own pages; `mapped`: programs and libraries
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
@@ -37,6 +38,7 @@ mod slab;
 mod tests;
 mod threads;
 mod time;
+mod waits;
 mod writeback;
 
 use std::cell::{Cell, RefCell};
@@ -67,6 +69,7 @@ use reclaim::Pages;
 use schedule::Schedule;
 use slab::Slabs;
 use threads::Threads;
+use waits::Waits;
 use writeback::Dirty;
 
 /// A machine. Lives on one thread.
@@ -75,12 +78,13 @@ use writeback::Dirty;
 /// |---|---|---|
 /// | `memory` | see there | everybody, through its methods |
 /// | `schedule` | see there | actors spawn, wake, sleep; `run` |
-/// | `disk`, `files`, `slabs`, `dirty`, `processes` | see their types | the operations of `cache`, `objects`, `writeback`, `process`; borrowed for a moment |
+/// | `disk`, `waits`, `files`, `slabs`, `dirty`, `processes` | see their types | the operations of `cache`, `objects`, `writeback`, `process`; borrowed for a moment |
 /// | `tally` | counts since the start | the hooks |
 pub(crate) struct Machine {
     memory: Rc<Memory>,
     schedule: Schedule,
     disk: RefCell<Disk>,
+    waits: RefCell<Waits>,
     files: RefCell<Files>,
     slabs: RefCell<Slabs>,
     /// Objects that shrinkers still owe to look at.
@@ -126,6 +130,7 @@ impl Machine {
                 _entered: memory.enter(),
                 schedule: Schedule::new(setup.cpus),
                 disk: RefCell::default(),
+                waits: RefCell::default(),
                 files: RefCell::default(),
                 slabs: RefCell::default(),
                 slack: Cell::default(),

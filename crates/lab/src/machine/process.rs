@@ -116,8 +116,7 @@ impl Machine {
             tally.swapped_in += 1;
             drop(tally);
             let sector = swap_sector(process.0, page);
-            let done = self.disk.borrow_mut().submit(Transfer::Read, sector, 1, self.now());
-            return Fault::Major(done);
+            return Fault::Major(self.ask_disk(Transfer::Read, (sector, 1), Vec::new()));
         }
         self.tally.borrow_mut().minor_faults += 1;
         Fault::Minor

@@ -25,7 +25,7 @@ use super::time::Time;
 pub(crate) enum Next {
     /// To go on.
     Run,
-    /// To go on at that time.
+    /// To go on at that time; with [`Time::DISK`], when the disk is done.
     Sleep(Time),
     /// To be woken with [`Schedule::wake`].
     Wait,
@@ -47,6 +47,11 @@ impl ActorId {
     /// Counted from 0 in the order of their beginning.
     pub(crate) const fn number(self) -> u32 {
         self.0
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn of(number: u32) -> Self {
+        Self(number)
     }
 }
 
@@ -157,6 +162,13 @@ impl Schedule {
         }
     }
 
+    /// An actor that waits goes on at a time.
+    pub(super) fn resume_at(&self, id: ActorId, time: Time) {
+        if matches!(self.actors.borrow().get(id.0 as usize), Some(Slot::Idle(_))) && !self.is_running(id) {
+            self.push(time, Entry::Sleeps(id));
+        }
+    }
+
     /// True if the actor's entry in the queue says that it wants the CPU already.
     fn is_running(&self, id: ActorId) -> bool {
         let valid = self.valid.borrow();
@@ -257,6 +269,7 @@ impl Schedule {
         let outer = (self.current.replace(Some(id)), self.charged.replace(0), self.now.replace(time));
         let outer_began = self.began.replace(time);
         let reclaiming = machine.enter(id, time);
+        machine.stops_waiting(id);
         let next = actor.step(machine);
         let (end, charged) = (self.now(), self.charged.get());
         self.used.set(self.used.get() + charged);
@@ -275,6 +288,11 @@ impl Schedule {
         *slot = if next == Next::Exit { Slot::Empty } else { Slot::Idle(actor) };
         match next {
             Next::Run => self.push(end, Entry::Runs(id)),
+            Next::Sleep(Time::DISK) => {
+                if let Some(at) = machine.awaits_disk(id) {
+                    self.push(at.max(end), Entry::Sleeps(id));
+                }
+            }
             Next::Sleep(until) => self.push(until.max(end), Entry::Sleeps(id)),
             Next::Wait | Next::Exit => {}
         }

@@ -41,6 +41,12 @@ impl Machine {
         self.wake(*self.threads.flusher.borrow());
     }
 
+    /// True for the write-back thread, which waits for what it writes.
+    pub(super) fn is_flusher(&self) -> bool {
+        let current = self.schedule.current();
+        current.is_some() && current == *self.threads.flusher.borrow()
+    }
+
     fn wake(&self, thread: Option<ActorId>) {
         if let Some(id) = thread {
             self.schedule.wake(id);

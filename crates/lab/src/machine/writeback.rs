@@ -100,7 +100,9 @@ impl Machine {
         }
         // As long as the disk takes to bring it back to the limit.
         let excess = (dirty + written_back - limit) * costs::DISK_PAGE;
-        Some(self.now().after(excess.clamp(costs::TICK, costs::WRITER_PAUSE)))
+        let until = self.now().after(excess.clamp(costs::TICK, costs::WRITER_PAUSE));
+        self.hold_back(until);
+        Some(until)
     }
 
     /// Hands the oldest dirty pages to the disk, as far as they were dirtied before a time; says when they are written.
@@ -108,8 +110,12 @@ impl Machine {
         let mut batch: Vec<(u64, Pfn)> = Vec::with_capacity(costs::WRITEBACK_CHUNK);
         while batch.len() < costs::WRITEBACK_CHUNK {
             let Some((file, index)) = self.dirty.borrow_mut().next(before) else { break };
-            let Some(pfn) = self.memory.find(Name::File { file: file.0, index }) else { continue };
-            if self.start_writing(pfn) {
+            // With it go the dirty pages of the file that follow.
+            for index in index.. {
+                let Some(pfn) = self.memory.find(Name::File { file: file.0, index }) else { break };
+                if batch.len() == costs::WRITEBACK_CHUNK || !self.start_writing(pfn) {
+                    break;
+                }
                 batch.push((self.files.borrow().sector(file, index).0, pfn));
             }
         }
@@ -152,15 +158,13 @@ impl Machine {
         let mut done = None;
         for run in batch.chunk_by(|a, b| a.0 + 1 == b.0) {
             let Some((sector, _)) = run.first() else { continue };
-            let sector = super::disk::Sector(*sector);
-            done = Some(self.disk.borrow_mut().submit(Transfer::Write, sector, run.len() as u64, self.now()));
+            let place = (super::disk::Sector(*sector), run.len() as u64);
+            done = Some(self.ask_disk(Transfer::Write, place, run.iter().map(|(_, pfn)| *pfn).collect()));
         }
-        let pages: Vec<Pfn> = batch.into_iter().map(|(_, pfn)| pfn).collect();
-        self.schedule.at(done?, move |machine| machine.finish_writing(&pages));
         done
     }
 
-    fn finish_writing(&self, pages: &[Pfn]) {
+    pub(super) fn finish_writing(&self, pages: &[Pfn]) {
         for pfn in pages {
             self.memory.end_writeback(*pfn);
         }

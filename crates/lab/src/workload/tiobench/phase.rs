@@ -67,6 +67,15 @@ struct Board {
     sum: Cell<u64>,
 }
 
+impl Board {
+    /// A block took so many nanoseconds.
+    fn count(&self, took: u64) {
+        self.blocks.set(self.blocks.get() + 1);
+        self.longest.set(self.longest.get().max(took));
+        self.sum.set(self.sum.get() + took);
+    }
+}
+
 /// One of the threads.
 struct Thread {
     op: Op,
@@ -74,12 +83,17 @@ struct Thread {
     pages: u32,
     /// Blocks to come.
     left: u32,
+    /// When the last one was asked for, if it is not counted yet.
+    asked: Option<Time>,
     stream: RefCell<Stream>,
     board: Rc<Board>,
 }
 
 impl Actor for Thread {
     fn step(&mut self, machine: &Machine) -> Next {
+        if let Some(began) = self.asked.take() {
+            self.board.count(machine.now().since(began));
+        }
         if self.left == 0 {
             self.board.running.set(self.board.running.get() - 1);
             return Next::Exit;
@@ -89,18 +103,13 @@ impl Actor for Thread {
         } else {
             self.pages - self.left
         };
-        let began = machine.now();
+        self.asked = Some(machine.now());
         let done = if self.op.writes() {
             machine.write(self.file, page, 1)
         } else {
             machine.read(self.file, page, 1, &mut self.stream.borrow_mut())
         };
-        let took = done.unwrap_or(began).max(machine.now()).since(began);
         self.left -= 1;
-        let board = &self.board;
-        board.blocks.set(board.blocks.get() + 1);
-        board.longest.set(board.longest.get().max(took));
-        board.sum.set(board.sum.get() + took);
         done.map_or(Next::Run, Next::Sleep)
     }
 }
@@ -114,7 +123,7 @@ pub(crate) fn run(machine: &Machine, op: Op, files: &[FileId], random_blocks: u3
         let pages = machine.file_pages(*file);
         let left = if op.is_random() { random_blocks } else { pages };
         let stream = RefCell::default();
-        machine.spawn(Thread { op, file: *file, pages, left, stream, board: Rc::clone(&board) });
+        machine.spawn(Thread { op, file: *file, pages, left, asked: None, stream, board: Rc::clone(&board) });
     }
     board.running.set(files.len() as u32);
     machine.run_while(Time::NEVER, &|| board.running.get() > 0);
