@@ -160,6 +160,14 @@ pub(crate) const fn top_order(presence: u64) -> Option<u32> {
     Some(WORD_ORDER + (pairs != 0) as u32 + (fours != 0) as u32 + (full == 0xff) as u32)
 }
 
+/// The smallest order from `order < 6` on, up to 6, of which a block has a maximal free block, from its presence.
+pub(crate) const fn smallest_order(presence: u64, order: u32) -> Option<u32> {
+    match NonZeroU64::new(presence >> (order * BLOCK_WORDS as u32)) {
+        Some(rest) => Some(order + rest.trailing_zeros() / BLOCK_WORDS as u32),
+        None => None,
+    }
+}
+
 /// The smallest maximal run of full words of at least `order` (6 to 9): first word and order.
 #[inline]
 pub(crate) const fn smallest_word_run(full: u32, order: u32) -> Option<(u32, u32)> {

@@ -8,6 +8,7 @@ use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblo
 use crate::bits;
 use crate::candidates::Candidates;
 use crate::events::ZoneEvents;
+use crate::fallback::Loan;
 use crate::policy::Policy;
 
 /// log2 of the frames in a pageblock, for shifts.
@@ -44,8 +45,8 @@ pub struct ZoneCore<'m> {
     pub(crate) quick_whole: bool,
     /// Frames in pageblocks of the high-order atomic reserve: whole pageblocks.
     pub(crate) highatomic: u64,
-    /// For each ordinary type the pageblock of another type that it last took from without claiming it, or `NO_BLOCK`.
-    pub(crate) borrowed: [u32; MigrateType::PCP_COUNT],
+    /// For each ordinary type what it may still take from a pageblock of another type without another mixing.
+    pub(crate) borrowed: [Loan; MigrateType::PCP_COUNT],
     /// Isolated pageblocks.
     pub(crate) isolated_blocks: u64,
     /// A mixing below this order is refused to requests with [`AllocFlags::FRAGMENT_STALL`](pageblock_frame::AllocFlags::FRAGMENT_STALL).

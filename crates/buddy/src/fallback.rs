@@ -5,8 +5,9 @@
 //! not claimed keeps its type and all it has left.
 
 use pageblock_frame::trace::Fallback;
-use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock};
+use pageblock_frame::{AllocFlags, FrameState, MigrateType, NO_BLOCK, Order, PAGEBLOCK_FRAMES, Pageblock};
 
+use crate::bits;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::policy::fallbacks;
 
@@ -30,6 +31,23 @@ struct Victim {
     /// Its largest order: that of a run of whole pageblocks if it is the first of one.
     top: u32,
     from: MigrateType,
+}
+
+/// What a type may take from a pageblock of another type without another mixing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Loan {
+    block: u32,
+    /// Frames that are left of it; `u32::MAX`: for as long as the pageblock can serve.
+    frames: u32,
+}
+
+impl Loan {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { block: NO_BLOCK, frames: 0 };
+
+    const fn without_end(block: u32) -> Self {
+        Self { block, frames: u32::MAX }
+    }
 }
 
 impl ZoneCore<'_> {
@@ -64,17 +82,42 @@ impl ZoneCore<'_> {
         taken
     }
 
-    /// Takes from the pageblock that this type mixed into before, while it can serve. Not another mixing: where Linux 6.1
-    /// cannot claim a pageblock it still moves what is free in it to the request's lists, and takes from there without an
-    /// event. Keeping to that pageblock also keeps the others clean.
+    /// Takes from the pageblock that this type mixed into before, as far as it was lent. Not another mixing: what Linux moves to
+    /// the request's lists it takes from there without an event. Our default keeps to that pageblock while it can serve,
+    /// which also keeps the others clean.
     fn take_borrowed(&mut self, order: u32, wanted: MigrateType) -> Option<u32> {
-        let block = *self.borrowed.get(wanted.index())?;
-        let b = self.blocks.get(block as usize)?;
+        let loan = *self.borrowed.get(wanted.index())?;
+        let b = self.blocks.get(loan.block as usize)?;
         let serves = b.top != Pageblock::NO_TOP && b.top != Pageblock::WHOLE && u32::from(b.top) >= order;
-        if order >= BLOCK_SHIFT || !serves || !b.migrate_type.is_ordinary() {
+        if order >= BLOCK_SHIFT || !serves || !b.migrate_type.is_ordinary() || loan.frames >> order == 0 {
             return None;
         }
-        self.take_from(block, order)
+        if !self.policy.goes_on
+            && let Some(loan) = self.borrowed.get_mut(wanted.index())
+        {
+            loan.frames -= 1 << order;
+        }
+        self.take_from(loan.block, order)
+    }
+
+    /// What remains for the wanted type of a pageblock that it takes a block from and could not claim.
+    fn lend(&mut self, victim: Victim, order: u32, wanted: MigrateType) {
+        self.freshen(victim.block);
+        let Some(b) = self.blocks.get(victim.block as usize) else { return };
+        let before = if self.policy.can_claim(victim.top, wanted) {
+            u32::from(b.free)
+        } else if self.policy.smallest_for_movable {
+            // Such a victim is smaller than a word.
+            1 << bits::smallest_order(b.presence, order).unwrap_or(order)
+        } else {
+            1 << order
+        };
+        let frames = before.saturating_sub(1 << order);
+        let loan =
+            if self.policy.goes_on { Loan::without_end(victim.block) } else { Loan { block: victim.block, frames } };
+        if let Some(place) = self.borrowed.get_mut(wanted.index()) {
+            *place = loan;
+        }
     }
 
     /// Takes from another migrate type (`__rmqueue_fallback()`).
@@ -103,8 +146,8 @@ impl ZoneCore<'_> {
             }
         }
         let change_ownership = self.try_claim(victim, order, wanted);
-        if !change_ownership && let Some(borrowed) = self.borrowed.get_mut(wanted.index()) {
-            *borrowed = victim.block;
+        if !change_ownership {
+            self.lend(victim, order, wanted);
         }
         let index = if change_ownership && order >= BLOCK_SHIFT {
             self.take(order, wanted)?
@@ -182,11 +225,12 @@ impl ZoneCore<'_> {
         }
         self.set_type(victim.block, wanted);
         // Neither type can move: the loser goes on in the pageblock that is mixed now, rather than take it back, and so on in turn.
-        if wanted != MigrateType::Movable
+        if self.policy.goes_on
+            && wanted != MigrateType::Movable
             && victim.from != MigrateType::Movable
             && let Some(borrowed) = self.borrowed.get_mut(victim.from.index())
         {
-            *borrowed = victim.block;
+            *borrowed = Loan::without_end(victim.block);
         }
         true
     }

@@ -28,6 +28,10 @@ pub struct Policy {
     /// compaction thread is asked to empty another ([`Zone::take_short`](crate::Zone::take_short)). Linux has the aim since 6.15
     /// (`vm.defrag_mode`), by other means.
     pub keep_whole: bool,
+    /// A type that took from a pageblock without claiming it goes on in that one, without another mixing, for as long as it can serve.
+    /// Otherwise (all Linux versions up to 6.9) it gets what Linux moves to its lists then, and what is freed there goes to the
+    /// pageblock's own type: where the claim was tried all that was free in the pageblock, else the rest of the block taken from.
+    pub goes_on: bool,
 }
 
 impl Policy {
@@ -41,6 +45,7 @@ impl Policy {
             claim_whole_run: true,
             highatomic: true,
             keep_whole: false,
+            goes_on: false,
         }
     }
 
@@ -54,13 +59,14 @@ impl Policy {
             claim_whole_run: true,
             highatomic: false,
             keep_whole: false,
+            goes_on: false,
         }
     }
 
-    /// The default: Linux 6.1's rules, and whole pageblocks kept for types that cannot move.
+    /// The default: Linux 6.1's rules, whole pageblocks kept for types that cannot move, and one pageblock mixed before the next.
     #[must_use]
     pub const fn new() -> Self {
-        Self { keep_whole: true, ..Self::linux_6_1() }
+        Self { keep_whole: true, goes_on: true, ..Self::linux_6_1() }
     }
 
     /// True if a request may take over the pageblock of a victim of this order (`can_steal_fallback()`).

@@ -3,8 +3,8 @@
 use pageblock_frame::sync::{AtomicU64, Interrupts, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
-    MAX_PFN, MigrateType, NO_BLOCK, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte,
-    StateTable, ZoneKind,
+    MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte, StateTable,
+    ZoneKind,
 };
 
 use crate::Violation;
@@ -13,6 +13,7 @@ use crate::candidates::Candidates;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::error::{AllocAtError, IsolateError, ZoneError};
 use crate::events::ZoneEvents;
+use crate::fallback::Loan;
 use crate::policy::Policy;
 use crate::storage::{ZoneStorage, base_of, blocks_of, states_of};
 use crate::watermark::Marks;
@@ -166,7 +167,7 @@ impl<'m> Zone<'m> {
             has_unusable: false,
             quick_whole: max_order.as_u8() == PAGEBLOCK_ORDER.as_u8() + 1,
             highatomic: 0,
-            borrowed: [NO_BLOCK; MigrateType::PCP_COUNT],
+            borrowed: [Loan::NONE; MigrateType::PCP_COUNT],
             isolated_blocks: 0,
             stall_order: u32::from(stall_order),
             mixed: false,

@@ -355,3 +355,37 @@ fn a_type_that_cannot_move_prefers_a_whole_pageblock_to_the_one_that_it_mixed_in
         assert!(scene.plain(Movable).0.is_some() && !scene.0.is_short());
     }
 }
+
+/// Every second frame of the first half of a pageblock is free: 128 of them, none beside another.
+fn crumbs(scene: &Scene, block: u64) {
+    let own = scene.type_of(block);
+    scene.take(block, 256..512, own);
+    (0..128).for_each(|i| _ = scene.take(block, 2 * i..2 * i + 1, own));
+}
+
+#[test]
+fn in_linux_each_frame_that_movable_requests_take_of_others_is_a_mixing() {
+    for (policy, mixings) in [(Policy::linux_6_1(), 128), (Policy::new(), 1)] {
+        let scene = Scene::new(&[Reclaimable], policy);
+        crumbs(&scene, 0);
+        let found = (0..128).filter(|_| scene.plain(Movable).1.is_some_and(|event| event.is_fragmenting())).count();
+        assert_eq!((found, scene.0.free_frames()), (mixings, 0), "{policy:?}");
+    }
+}
+
+#[test]
+fn in_linux_what_was_free_in_an_unclaimed_pageblock_is_lent_and_what_is_freed_later_is_not() {
+    let scene = Scene::new(&[Movable], Policy::linux_6_1());
+    scene.take(0, 100..512, Movable);
+    let mixings = |times: u64| (0..times).filter(|_| scene.plain(Unmovable).1.is_some()).count();
+    assert_eq!(mixings(50), 1, "the first moves all 100");
+    for frame in 200..210 {
+        assert_eq!(scene.0.free::<Machine>(Scene::start(0).add(frame), Order::ZERO), Ok(()));
+    }
+    assert_eq!((mixings(50), mixings(1)), (0, 1), "the others were freed to the pageblock's own type");
+    // The rest of a block that a movable request takes from is its, too.
+    let scene = Scene::new(&[Unmovable], Policy::linux_6_1());
+    scene.leave(0, 0..8);
+    let seen: Vec<bool> = (0..8).map(|_| scene.plain(Movable).1.is_some()).collect();
+    assert_eq!(seen, [true, false, false, false, false, false, false, false]);
+}

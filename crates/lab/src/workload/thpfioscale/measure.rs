@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::ThpfioscaleArgs;
 use super::column::{Block, Column};
+use super::mixing::Mixing;
 use super::script;
 use crate::workload::jobs;
 
@@ -16,6 +17,15 @@ pub(crate) struct Run {
     pub(crate) events_by_phase: [u64; 3],
     /// All requests that were served from another type.
     pub(crate) fallbacks: u64,
+    /// The same by type, `[wanted][from]`: unmovable, movable, reclaimable; and by the order of what was taken from.
+    pub(crate) fallbacks_by_type: [[u64; 3]; 3],
+    pub(crate) fallbacks_by_order: Vec<u64>,
+    /// Fallbacks in which the pageblock changed its type.
+    pub(crate) claims: u64,
+    /// How types were mixed at the end of each phase.
+    pub(crate) mixing: [Mixing; 3],
+    /// Blocks handed out.
+    pub(crate) allocs: u64,
     /// Mean time to fill 2 MiB, in microseconds, by how they came; `None` if none came so.
     pub(crate) base_latency_us: Option<f64>,
     pub(crate) huge_latency_us: Option<f64>,

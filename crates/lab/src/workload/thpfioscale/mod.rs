@@ -7,6 +7,7 @@
 mod actors;
 mod column;
 mod measure;
+mod mixing;
 mod plot;
 mod published;
 mod script;

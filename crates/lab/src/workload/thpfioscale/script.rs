@@ -8,6 +8,7 @@ use pageblock_frame::{Gfp, NodeId, Order, PAGEBLOCK_FRAMES};
 use super::actors::{FILE_PAGES, Files, Going, Reader, Touched, Toucher, Writer};
 use super::column::{Block, Column};
 use super::measure::Run;
+use super::mixing::Mixing;
 use crate::machine::costs::{MILLISECOND, SECOND};
 use crate::machine::{Machine, Time};
 
@@ -36,17 +37,25 @@ pub(super) fn run(block: Block, column: Column, memory: u64, seed: u64) -> anyho
     script.write();
     let written = script.machine.tally().fragmenting - before.fragmenting;
     let took = script.machine.now().since(began);
+    let after_writing = Mixing::of(&script.machine);
     script.read(took);
+    let after_reading = Mixing::of(&script.machine);
     let warm = script.machine.tally().fragmenting - before.fragmenting - written;
     let touched = script.touch(memory);
     script.going.set(false);
     let machine = &*script.machine;
     let tally = machine.tally();
     let stalls = machine.memory().allocator().stalls();
+    let events = machine.memory().allocator().events();
     Ok(Run {
         events: tally.fragmenting - before.fragmenting,
         events_by_phase: [written, warm, tally.fragmenting - before.fragmenting - written - warm],
         fallbacks: tally.fallbacks - before.fallbacks,
+        fallbacks_by_type: events.by_type,
+        fallbacks_by_order: events.fallbacks.to_vec(),
+        claims: events.claims,
+        mixing: [after_writing, after_reading, Mixing::of(machine)],
+        allocs: tally.allocs - before.allocs,
         base_latency_us: mean_us(&touched.base),
         huge_latency_us: mean_us(&touched.huge),
         slots: (touched.base.len() + touched.huge.len()) as u64,
