@@ -55,7 +55,7 @@ pub(crate) struct StressHighallocArgs {
     /// Seed of the first run; the next has the next
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// Only these columns (2 to 6, default); all if none is given
+    /// Only these columns (2 to 6, default); all of them if none is given. 2-unfair to 6-unfair are 2 to 6 without the fair-zone policy
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<Column>,
     /// Only these flags (nothp, thp); both if none are given
@@ -74,8 +74,8 @@ pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
         memory: args.memory,
         iterations: args.iterations,
         seed: args.seed,
-        columns: chosen(&args.columns, &Column::ALL),
-        flags: chosen(&args.flags, &Flags::ALL),
+        columns: if args.columns.is_empty() { Column::ALL.to_vec() } else { args.columns.clone() },
+        flags: if args.flags.is_empty() { Flags::ALL.to_vec() } else { args.flags.clone() },
     };
     let bar = output::progress(plan.runs() as u64);
     let outcome = measure(&plan, &|| bar.inc(1))?;
@@ -84,11 +84,6 @@ pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
     let report = Report { name: NAME, outcome: &outcome, text: table::all(&outcome, &published) };
     args.forms.deliver(&report, || plot::charts(&outcome, &published))?;
     args.forms.out.as_deref().map_or(Ok(()), |directory| write_maps(directory, &outcome))
-}
-
-/// Those of `all` that are asked for, in the order of `all`.
-fn chosen<T: Copy + PartialEq>(asked: &[T], all: &[T]) -> Vec<T> {
-    all.iter().copied().filter(|one| asked.is_empty() || asked.contains(one)).collect()
 }
 
 /// Writes the pictures of the zones as a page of their own.

@@ -12,9 +12,13 @@ const SEEDS: u32 = 3;
 
 /// The columns asked for, with one set of flags.
 fn run(megabytes: u64, flags: Flags, columns: &[Kind]) -> Set {
+    run_seeds(megabytes, flags, columns, SEEDS)
+}
+
+fn run_seeds(megabytes: u64, flags: Flags, columns: &[Kind], seeds: u32) -> Set {
     let plan = Plan {
         memory: megabytes << 20,
-        iterations: NonZeroU32::new(SEEDS).unwrap(),
+        iterations: NonZeroU32::new(seeds).unwrap(),
         seed: 1,
         columns: columns.to_vec(),
         flags: vec![flags],
@@ -30,12 +34,21 @@ fn counter(set: &Set, kind: Kind, name: &str) -> f64 {
     column(set, kind).mean(name).unwrap()
 }
 
+/// Frames that both scanners looked at for each huge page.
+fn scanned_each(column: &Column) -> f64 {
+    let of = |name| column.mean(name).unwrap();
+    let attempts = column.runs[0].attempts as f64;
+    (of("Compaction migrate scanned") + of("Compaction free scanned")) / (all(column) / 100.0 * attempts)
+}
+
 /// Success of all three phases together.
 fn all(column: &Column) -> f64 {
     (0..3).map(|phase| column.success(phase).mean).sum()
 }
 
 const BASE: Kind = Kind::Patches(2);
+/// The same without the fair-zone policy.
+const UNFAIR: Kind = Kind::Unfair(2);
 const RESET: Kind = Kind::Patches(3);
 const MET: Kind = Kind::Patches(4);
 const NO_SKIP: Kind = Kind::Patches(5);
@@ -71,7 +84,7 @@ fn patch_4_is_the_step_without_thp_flags() {
 /// The seed: thp is below nothp in phases 1 and 2, and as good in phase 3 from patch 4 on; before, phase 3 is low.
 #[test]
 fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
-    let (nothp, thp) = (run(512, Flags::Nothp, &[MET]), run(512, Flags::Thp, &[BASE, RESET, MET, WHOLE]));
+    let (nothp, thp) = (run(512, Flags::Nothp, &[MET]), run(512, Flags::Thp, &[BASE, UNFAIR, RESET, MET]));
     let theirs = column(&nothp, MET);
     for phase in 0..2 {
         let (with, without) = (column(&thp, MET).success(phase).mean, theirs.success(phase).mean);
@@ -81,9 +94,37 @@ fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
     assert!(after.mean >= before.mean + 10.0, "{before:?} to {after:?}");
     assert!((after.mean - theirs.success(2).mean).abs() < 10.0, "{after:?}, {:?}", theirs.success(2));
     assert!(all(column(&thp, RESET)) < all(column(&thp, MET)));
-    // Patches 5 and 6 add little.
-    assert!((all(column(&thp, WHOLE)) - all(column(&thp, MET))).abs() < 20.0);
+    // Before, it is low with and without the fair-zone policy, which is not what keeps it there.
+    let unfair = column(&thp, UNFAIR).success(2);
+    assert!(unfair.mean <= after.mean - 10.0 && before.mean <= after.mean - 10.0, "{unfair:?}, {before:?}, {after:?}");
     assert!(counter(&thp, MET, "Compaction free scanned") > counter(&thp, BASE, "Compaction free scanned"));
+}
+
+/// The seed: patches 5 and 6 add little success; where nobody wakes kswapd, which would clear the skip bits, they add scanning, 15 and 9 percent.
+#[test]
+fn patches_5_and_6_add_looks_rather_than_huge_pages() {
+    const SCANNED: &str = "Compaction migrate scanned";
+    let set = run(512, Flags::Thp, &[MET, NO_SKIP, WHOLE]);
+    let [fourth, fifth, sixth] = [MET, NO_SKIP, WHOLE].map(|kind| column(&set, kind));
+    for phase in 0..3 {
+        let means = [fourth, fifth, sixth].map(|column| column.success(phase).mean);
+        assert!(means[1..].iter().all(|mean| (mean - means[0]).abs() <= 2.0), "phase {}: {means:?}", phase + 1);
+    }
+    for ((before, after), last) in fourth.runs.iter().zip(&fifth.runs).zip(&sixth.runs) {
+        let [before, after, last] = [before, after, last].map(|run| run.counter(SCANNED).unwrap());
+        assert!(after > 1.01 * before && after < 1.5 * before, "patch 5: {before} to {after}");
+        // Scanners seldom meet on a machine as small as this, so that the sixth need not add anything.
+        assert!(last >= after && last < 1.5 * after, "patch 6: {after} to {last}");
+    }
+}
+
+/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it.
+#[test]
+fn the_fair_zone_policy_makes_the_faults_worse() {
+    let set = run_seeds(1024, Flags::Nothp, &[BASE, UNFAIR], 4);
+    let (fair, unfair) = (column(&set, BASE).success(2), column(&set, UNFAIR).success(2));
+    assert!(unfair.mean >= fair.mean + 5.0, "{fair:?}, {unfair:?}");
+    assert!(unfair.min >= fair.min + 5.0 && unfair.max - unfair.min <= fair.max - fair.min, "{fair:?}, {unfair:?}");
 }
 
 /// What this project does by default.
@@ -96,6 +137,11 @@ fn the_default_gets_more_than_the_whole_series() {
             let (theirs, own) = (series.success(phase).mean, ours.success(phase).mean);
             assert!(own >= theirs + 10.0, "{}, phase {}: {theirs} and {own}", flags.name(), phase + 1);
         }
+        // A quarter is the figure to reach. The smaller the machine, the less Linux scans before it gives up: with huge page flags a third on
+        // this one, a ninth with 1 GiB.
+        let most = if flags == Flags::Nothp { 0.25 } else { 0.5 };
+        let scanned = (scanned_each(series), scanned_each(ours));
+        assert!(scanned.1 <= most * scanned.0, "{}: {scanned:?} frames for each huge page", flags.name());
         // The figure to reach is 95; three runs of an eighth of the machine scatter by two or three around their mean.
         assert!(ours.success(2).mean >= 93.0, "{}: {:?}", flags.name(), ours.success(2));
     }
