@@ -90,7 +90,8 @@ pub fn worst(length: u64) {
     let machine = Machine::<false>::new(u64::from(2 * BLOCKS * PAGEBLOCK));
     let history = History::new(length / 2);
     let (History::Drain { order, place, .. } | History::Refill { order, place, .. }) = history;
-    for _ in 0..(BLOCKS * PAGEBLOCK) >> order {
+    // One more, so that whatever the last refill left on the list is above.
+    for _ in 0..((BLOCKS + 1) * PAGEBLOCK) >> order {
         std::hint::black_box(machine.take(order));
     }
     let blocks: Vec<u32> = blocks_at(place, order).collect();

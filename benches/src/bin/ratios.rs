@@ -1,5 +1,6 @@
 //! Prints times of ours, the peers and the floors as a table, each against the floor with a state byte and one thread.
-//! `ratios [LOOP…]`; without names all loops: pair0, pair3, pair9, mix, bulk, random, remote.
+//! `ratios [--ours] [LOOP…]`; without names all loops: pair0, pair3, pair9, mix, bulk, random, remote. With `--ours` without the
+//! peers and the zone alone.
 
 use pageblock_benches::allocators::{Bitmap, BuddySystem, OurZone};
 use pageblock_benches::floor::Floor;
@@ -8,8 +9,8 @@ use pageblock_benches::ratios::{Before, Freeing, Times, bulk, mix, pair, remote}
 use pageblock_benches::two::{Locked, PerCpuDepot, Shared};
 use pageblock_testkit::conformance::peers::{FrameAlloc, Summary};
 
-/// A loop on one allocator: its lines.
-type Loop = fn(&'static str) -> Vec<Line>;
+/// A loop on one allocator: the allocator's name, and what makes the lines.
+type Loop = (&'static str, fn(&'static str) -> Vec<Line>);
 
 struct Line {
     group: &'static str,
@@ -18,12 +19,17 @@ struct Line {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let (options, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg == "--ours");
+    let ours = [<Machine as Shared>::NAME, <Floor<false> as Shared>::NAME, <Floor<true> as Shared>::NAME];
     println!("| loop | allocator | ns alone | ns beside another | beside/alone | alone/floor |");
     println!("|---|---|---:|---:|---:|---:|");
     for (name, loops) in ALL {
         if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
-            let lines: Vec<Line> = loops.iter().flat_map(|of| of(name)).collect();
+            let lines: Vec<Line> = loops
+                .iter()
+                .filter(|(allocator, _)| options.is_empty() || ours.contains(allocator))
+                .flat_map(|(_, of)| of(name))
+                .collect();
             print(&lines);
         }
     }
@@ -71,73 +77,28 @@ fn by_another<S: Shared>(_: &'static str) -> Vec<Line> {
     vec![Line { group: "bulk, free by another thread", name: S::NAME, times }]
 }
 
-/// The floors serve single frames only.
-macro_rules! every {
-    ($($loop:tt)*) => {
-        &[
-            $($loop)*::<Floor<false>>, $($loop)*::<Floor<true>>, $($loop)*::<Machine>, $($loop)*::<OurZone>,
-            $($loop)*::<FrameAlloc<Summary>>, $($loop)*::<FrameAlloc<PerCpuDepot>>,
-            $($loop)*::<Locked<BuddySystem>>, $($loop)*::<Locked<Bitmap>>,
-        ]
+/// A loop, perhaps of one order, on each of these.
+macro_rules! on {
+    ($loop:ident $order:literal: $($allocator:ty),*) => {
+        &[$((<$allocator as Shared>::NAME, $loop::<$allocator, $order>)),*]
+    };
+    ($loop:ident: $($allocator:ty),*) => {
+        &[$((<$allocator as Shared>::NAME, $loop::<$allocator>)),*]
     };
 }
 
+type Core = FrameAlloc<Summary>;
+type Depot = FrameAlloc<PerCpuDepot>;
+type Buddies = Locked<BuddySystem>;
+type Bits = Locked<Bitmap>;
+
+/// The floors serve single frames only, the bitmap no pageblocks.
 const ALL: [(&str, &[Loop]); 7] = [
-    (
-        "pair0",
-        &[
-            pairs::<Floor<false>, 0>,
-            pairs::<Floor<true>, 0>,
-            pairs::<Machine, 0>,
-            pairs::<OurZone, 0>,
-            pairs::<FrameAlloc<Summary>, 0>,
-            pairs::<FrameAlloc<PerCpuDepot>, 0>,
-            pairs::<Locked<BuddySystem>, 0>,
-            pairs::<Locked<Bitmap>, 0>,
-        ],
-    ),
-    (
-        "pair3",
-        &[
-            pairs::<Machine, 3>,
-            pairs::<OurZone, 3>,
-            pairs::<FrameAlloc<Summary>, 3>,
-            pairs::<FrameAlloc<PerCpuDepot>, 3>,
-            pairs::<Locked<BuddySystem>, 3>,
-            pairs::<Locked<Bitmap>, 3>,
-        ],
-    ),
-    (
-        "pair9",
-        &[
-            pairs::<Machine, 9>,
-            pairs::<OurZone, 9>,
-            pairs::<FrameAlloc<Summary>, 9>,
-            pairs::<FrameAlloc<PerCpuDepot>, 9>,
-            pairs::<Locked<BuddySystem>, 9>,
-        ],
-    ),
-    (
-        "mix",
-        &[
-            mixes::<Machine>,
-            mixes::<OurZone>,
-            mixes::<FrameAlloc<Summary>>,
-            mixes::<FrameAlloc<PerCpuDepot>>,
-            mixes::<Locked<BuddySystem>>,
-        ],
-    ),
-    ("bulk", every!(in_order)),
-    ("random", every!(at_random)),
-    (
-        "remote",
-        &[
-            by_another::<Machine>,
-            by_another::<OurZone>,
-            by_another::<FrameAlloc<Summary>>,
-            by_another::<FrameAlloc<PerCpuDepot>>,
-            by_another::<Locked<BuddySystem>>,
-            by_another::<Locked<Bitmap>>,
-        ],
-    ),
+    ("pair0", on!(pairs 0: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),
+    ("pair3", on!(pairs 3: Machine, OurZone, Core, Depot, Buddies, Bits)),
+    ("pair9", on!(pairs 9: Machine, OurZone, Core, Depot, Buddies)),
+    ("mix", on!(mixes: Machine, OurZone, Core, Depot, Buddies)),
+    ("bulk", on!(in_order: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),
+    ("random", on!(at_random: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),
+    ("remote", on!(by_another: Machine, OurZone, Core, Depot, Buddies, Bits)),
 ];

@@ -18,8 +18,6 @@ pub(crate) struct Effort(u32);
 impl Effort {
     /// A pageblock, or a word of one, that is looked for and settled.
     pub(crate) const PAGEBLOCK: u32 = 6;
-    /// Another word of the same pageblock.
-    pub(crate) const WORD: u32 = 2;
     /// A byte of a map that has become full.
     pub(crate) const BYTE: u32 = 1;
     /// A pageblock's largest order that rises.
@@ -27,10 +25,15 @@ impl Effort {
     /// A pageblock that becomes wholly free.
     pub(crate) const WHOLE: u32 = 14;
 
-    /// What a call for a per-CPU list may do beyond what it does for every block: with all that it keeps one call below 5,000
+    /// What a drain of a per-CPU list may do beyond what it does for every block: with all that it keeps one call below 5,000
     /// instructions.
-    pub(crate) const fn of_one_call() -> Self {
+    pub(crate) const fn of_one_drain() -> Self {
         Self(44)
+    }
+
+    /// What a refill of a per-CPU list may do, which keeps it below 5,000 instructions, too.
+    pub(crate) const fn of_one_refill() -> Self {
+        Self(105)
     }
 
     pub(crate) const fn unlimited() -> Self {
@@ -54,6 +57,12 @@ impl Effort {
         if self.0 <= i32::MAX as u32 {
             self.0 = if left < 0 { 0 } else { left as u32 };
         }
+    }
+
+    /// How often so much can be spent.
+    #[inline(always)]
+    pub(crate) const fn affords(&self, units: u32) -> usize {
+        (self.0 / units) as usize
     }
 
     #[inline(always)]
@@ -94,12 +103,11 @@ impl ZoneCore<'_> {
         order: Order,
         migrate_type: MigrateType,
         mark: StateByte,
-        (out, effort): (&mut [u32], &mut Effort),
+        out: &mut [u32],
     ) -> usize {
         let o = u32::from(order.as_u8());
         let mut got = 0;
-        while got < out.len() && effort.is_left() {
-            effort.spend(Effort::PAGEBLOCK);
+        while got < out.len() {
             if o >= WORD_ORDER {
                 let Some(index) = self.take(o, migrate_type) else { break };
                 self.states.set(index, mark);
@@ -111,9 +119,9 @@ impl ZoneCore<'_> {
             self.freshen(block);
             let Some(rest) = out.get_mut(got..) else { break };
             let taken = if o == 0 && rest.len() >= WORD_FRAMES as usize {
-                self.take_words_of::<true>(block, (o, mark), (rest, effort))
+                self.take_words_of::<true>(block, (o, mark), rest)
             } else {
-                self.take_words_of::<false>(block, (o, mark), (rest, effort))
+                self.take_words_of::<false>(block, (o, mark), rest)
             };
             if taken == 0 {
                 break;
@@ -128,12 +136,11 @@ impl ZoneCore<'_> {
         &mut self,
         block: u32,
         (order, mark): (u32, StateByte),
-        (out, effort): (&mut [u32], &mut Effort),
+        out: &mut [u32],
     ) -> usize {
         let full_before = bits::full_words(self.presence(block));
         let mut got = 0;
-        while got < out.len() && effort.is_left() {
-            effort.spend(Effort::WORD);
+        while got < out.len() {
             let Some(b) = self.blocks.get_mut(block as usize) else { break };
             let wanted = b.presence >> (order * BLOCK_WORDS as u32);
             if wanted == 0 {
@@ -181,7 +188,7 @@ impl ZoneCore<'_> {
     }
 
     /// Settles what a pageblock's loss of `frames` frames, some of them perhaps of full words, means beyond its words.
-    fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
+    pub(crate) fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         b.free = b.free.wrapping_sub(frames as u16);
         let migrate_type = b.migrate_type;

@@ -3,13 +3,16 @@
 //! Everything here is reached through the zone lock: [`ZoneCore`] is the value inside it.
 
 use bitvec::slice::BitSlice;
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, StateTable};
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, StateTable};
 
 use crate::bits;
 use crate::candidates::Candidates;
 use crate::events::ZoneEvents;
 use crate::fallback::Loan;
 use crate::policy::Policy;
+use crate::storage::ZoneStorage;
+use crate::takers::Takers;
+use crate::zone::ZoneConfig;
 
 /// log2 of the frames in a pageblock, for shifts.
 pub(crate) const BLOCK_SHIFT: u32 = 9;
@@ -47,6 +50,8 @@ pub struct ZoneCore<'m> {
     pub(crate) highatomic: u64,
     /// For each ordinary type what it may still take from a pageblock of another type without another mixing.
     pub(crate) borrowed: [Loan; MigrateType::PCP_COUNT],
+    /// From which pageblock each CPU's lists take.
+    pub(crate) takers: Takers,
     /// Isolated pageblocks.
     pub(crate) isolated_blocks: u64,
     /// A mixing below this order is refused to requests with [`AllocFlags::FRAGMENT_STALL`](pageblock_frame::AllocFlags::FRAGMENT_STALL).
@@ -57,6 +62,40 @@ pub struct ZoneCore<'m> {
     pub(crate) short: bool,
     /// Counts since boot.
     pub(crate) events: ZoneEvents,
+}
+
+impl<'m> ZoneCore<'m> {
+    /// A zone without frames over storage of the right size.
+    pub(crate) fn new(config: &ZoneConfig, base: Pfn, storage: ZoneStorage<'m>) -> Self {
+        let ZoneStorage { blocks, states, skip, sets } = storage;
+        let max_order = config.max_order;
+        Self {
+            candidates: Candidates::new(sets, blocks.len()),
+            blocks,
+            states,
+            skip,
+            base,
+            max_order: u32::from(max_order.as_u8()),
+            levels: u32::from(max_order.as_u8() - PAGEBLOCK_ORDER.as_u8()),
+            policy: config.policy,
+            nr_free: [0; Order::COUNT],
+            free: 0,
+            free_cma: 0,
+            present: 0,
+            managed: 0,
+            absent_marked: false,
+            has_unusable: false,
+            quick_whole: max_order.as_u8() == PAGEBLOCK_ORDER.as_u8() + 1,
+            highatomic: 0,
+            borrowed: [Loan::NONE; MigrateType::PCP_COUNT],
+            takers: Takers::new(),
+            isolated_blocks: 0,
+            stall_order: u32::from(config.stall_order),
+            mixed: false,
+            short: false,
+            events: ZoneEvents::default(),
+        }
+    }
 }
 
 impl ZoneCore<'_> {

@@ -7,6 +7,7 @@ use crate::bulk::{Effort, Given};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::edit::aligned_pieces;
 use crate::error::{FreeError, IsolateError, SplitError, ZoneError};
+use crate::refill::Refill;
 
 impl Zone<'_> {
     /// Splits a block that the caller holds into blocks of order `parts`, each of which is then freed on its own
@@ -91,25 +92,19 @@ impl Zone<'_> {
     /// Writes zone-relative indices, returns how many.
     #[inline]
     pub fn alloc_bulk<P: Platform>(&self, order: Order, migrate_type: MigrateType, out: &mut [u32]) -> usize {
-        self.alloc_within::<P>((order, migrate_type), out, Effort::unlimited())
-    }
-
-    /// As [`alloc_bulk`](Self::alloc_bulk), with a bound on what the call does: fewer blocks, but at least one, where they are few
-    /// to a pageblock.
-    #[inline]
-    pub fn alloc_some<P: Platform>(&self, order: Order, migrate_type: MigrateType, out: &mut [u32]) -> usize {
-        self.alloc_within::<P>((order, migrate_type), out, Effort::of_one_call())
-    }
-
-    #[inline]
-    fn alloc_within<P: Platform>(
-        &self,
-        (order, migrate_type): (Order, MigrateType),
-        out: &mut [u32],
-        mut effort: Effort,
-    ) -> usize {
         let mut core = self.lock::<P>();
-        let got = core.take_many(order, migrate_type, StateByte::listed(order, migrate_type), (out, &mut effort));
+        let mark = StateByte::listed(order, migrate_type);
+        let got = core.take_many(order, migrate_type, mark, out);
+        self.publish(&core);
+        got
+    }
+
+    /// The same with a bound on what the call does: fewer blocks than asked for, but at least one, where they are few to a pageblock.
+    /// `out` may have room for more, so that whole words of 64 frames come.
+    #[inline]
+    pub fn refill<P: Platform>(&self, refill: Refill, out: &mut [u32]) -> usize {
+        let mut core = self.lock::<P>();
+        let got = core.refill(refill, (out, &mut Effort::of_one_refill()));
         self.publish(&core);
         got
     }
@@ -125,7 +120,7 @@ impl Zone<'_> {
     /// at least one.
     #[inline]
     pub fn free_some<P: Platform>(&self, order: Order, blocks: &[u32]) -> Given {
-        self.free_within::<P>(order, blocks, Effort::of_one_call())
+        self.free_within::<P>(order, blocks, Effort::of_one_drain())
     }
 
     #[inline]

@@ -7,6 +7,7 @@
 //! free blocks by order.
 //!
 //! * [`Zone`]: one lock, allocation, free, and everything done to blocks and pageblocks under it
+//! * [`Refill`]: what per-CPU lists ask for, each CPU from a pageblock of its own
 //! * [`Policy`]: how migrate types fall back on one another
 //! * [`Watermarks`] and lowmem reserves, and the test against them; [`Reserves`] sets them for all zones of a machine
 //! * [`BoostRule`]: what mixing costs; [`ZoneEvents`]: how often it happened
@@ -54,10 +55,12 @@ mod handout;
 mod held;
 mod node;
 mod policy;
+mod refill;
 mod report;
 mod scan;
 mod scattered;
 mod storage;
+mod takers;
 mod watermark;
 mod whole;
 mod zone;
@@ -74,6 +77,7 @@ pub use fair::FairPolicy;
 pub use fragmentation::{fragmentation_index, unusable_free_index};
 pub use node::{Node, Reserves, WatermarkRule};
 pub use policy::Policy;
+pub use refill::Refill;
 pub use report::{
     BlockTypeInfo, BuddyInfo, CmaColumn, FragmentationLine, FreeCounts, PageTypeHeading, PageTypeInfo, ZoneInfo,
 };

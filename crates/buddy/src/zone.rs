@@ -9,11 +9,8 @@ use pageblock_frame::{
 
 use crate::Violation;
 use crate::boost::BoostRule;
-use crate::candidates::Candidates;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::error::{AllocAtError, IsolateError, ZoneError};
-use crate::events::ZoneEvents;
-use crate::fallback::Loan;
 use crate::policy::Policy;
 use crate::storage::{ZoneStorage, base_of, blocks_of, states_of};
 use crate::watermark::Marks;
@@ -142,38 +139,12 @@ impl<'m> Zone<'m> {
     /// made for another span.
     pub fn new<P: Platform>(config: ZoneConfig, storage: ZoneStorage<'m>) -> Result<Self, ZoneError> {
         config.check()?;
-        let ZoneConfig { kind, node, span, max_order, policy, boost, stall_order } = config;
-        let ZoneStorage { blocks, states, skip, sets } = storage;
-        if blocks.len() != blocks_of(span, max_order) || states.len() != states_of(span, max_order) {
+        let ZoneConfig { kind, node, span, max_order, boost, .. } = config;
+        if storage.blocks.len() != blocks_of(span, max_order) || storage.states.len() != states_of(span, max_order) {
             return Err(ZoneError::Storage);
         }
-        blocks.fill(Pageblock::empty(MigrateType::Movable));
-        let base = base_of(span, max_order);
-        let core = ZoneCore {
-            candidates: Candidates::new(sets, blocks.len()),
-            blocks,
-            states,
-            skip,
-            base,
-            max_order: u32::from(max_order.as_u8()),
-            levels: u32::from(max_order.as_u8() - PAGEBLOCK_ORDER.as_u8()),
-            policy,
-            nr_free: [0; Order::COUNT],
-            free: 0,
-            free_cma: 0,
-            present: 0,
-            managed: 0,
-            absent_marked: false,
-            has_unusable: false,
-            quick_whole: max_order.as_u8() == PAGEBLOCK_ORDER.as_u8() + 1,
-            highatomic: 0,
-            borrowed: [Loan::NONE; MigrateType::PCP_COUNT],
-            isolated_blocks: 0,
-            stall_order: u32::from(stall_order),
-            mixed: false,
-            short: false,
-            events: ZoneEvents::default(),
-        };
+        storage.blocks.fill(Pageblock::empty(MigrateType::Movable));
+        let (base, states) = (base_of(span, max_order), storage.states);
         Ok(Self {
             kind,
             node,
@@ -181,7 +152,7 @@ impl<'m> Zone<'m> {
             base,
             max_order,
             states,
-            core: Lock::new(core),
+            core: Lock::new(ZoneCore::new(&config, base, storage)),
             interrupts: Interrupts::of::<P>(),
             free: AtomicU64::new(0),
             free_cma: AtomicU64::new(0),

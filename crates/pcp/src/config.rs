@@ -95,8 +95,8 @@ pub enum Tuning {
     FreeFactorBurst,
     /// High grows and shrinks by itself, refills double when they follow one another (Linux 6.7).
     SelfTuned,
-    /// Every list has its own limit, so that nothing is counted on the fast path; no call moves more than a fixed number of
-    /// blocks; limits double where a list overflows and runs dry in turn, refills where it runs dry again and again.
+    /// Every list has its own limit, so that nothing is counted on the fast path; what one call does is bounded; each CPU refills
+    /// from pageblocks of its own, by whole words of 64 frames; limits double where a list overflows and runs dry in turn, refills where it runs dry again and again.
     Bounded,
 }
 
@@ -118,7 +118,7 @@ pub struct PcpConfig {
     pub refill: Refill,
     /// How lengths change.
     pub tuning: Tuning,
-    /// Most blocks that one call moves, with [`Tuning::Bounded`].
+    /// Most blocks that one call gives back, with [`Tuning::Bounded`]; neighbours that fill words of 64 frames may be more.
     pub call_limit: u32,
     /// Most single frames that a list has room for; a list of order `o` has `2^o` times less.
     pub room: u32,

@@ -3,10 +3,13 @@
 //! # Bounded lists
 //! With [`Tuning::Bounded`] each list has a limit of its own. An overflow gives up to `call_limit` of the blocks that
 //! have been there longest back to the zone. Limits start at three batches. A list that overflows and then runs dry was too
-//! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much. Reclaim
-//! brings the limits down to one batch.
+//! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much, up to all its room in
+//! the end, as long as the zone is above its high watermark; each overflow halves that. Reclaim brings the limits down to one batch.
+//!
+//! Refills come by whole words of 64 frames where the zone has such, from a pageblock from which no other CPU takes: a word's
+//! state bytes are one cache line, and two CPUs that allocate and free in one line wait for each other at every operation.
 
-use pageblock_buddy::{FreeError, Given, Zone, word_of};
+use pageblock_buddy::{FreeError, Given, Refill, Zone, word_of};
 use pageblock_frame::sync::{Inside, Ordering, View};
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
 
@@ -70,18 +73,16 @@ impl<P: Platform> PcpLists<'_, P> {
             view.value().note_alloc(self.config.tuning);
         }
         if view.len(list.stack()) == 0 {
-            let blocks =
-                if accounted { self.accounted_refill(zone, view, list) } else { self.bounded_refill(view, list) };
             let order = list.order();
-            let got = view.fill(list.stack(), blocks, |slots| match accounted {
-                true => zone.alloc_bulk::<P>(order, migrate_type, slots),
-                false => zone.alloc_some::<P>(order, migrate_type, slots),
-            });
-            let last = view.frames_of(list.stack()).last().copied();
-            let tune = view.value();
-            tune.count += got << order.as_u8();
-            // Whole words come in descending order, so that they come off in ascending order.
-            tune.rest = last.map_or(0, |last| if last % WORD == 0 { 0 } else { WORD - 1 - last % WORD });
+            let got = if accounted {
+                let blocks = self.accounted_refill(zone, view, list);
+                view.fill(list.stack(), blocks, |slots| zone.alloc_bulk::<P>(order, migrate_type, slots))
+            } else {
+                let (least, room) = self.bounded_refill(zone, view, list);
+                let refill = Refill { order, migrate_type, cpu: Self::own_cpu(), least };
+                view.fill(list.stack(), room, |slots| zone.refill::<P>(refill, slots))
+            };
+            view.value().count += got << order.as_u8();
         }
         let (index, _) = view.pop_always(list.stack())?;
         let frames = list.order().frames() as u32;
@@ -91,8 +92,8 @@ impl<P: Platform> PcpLists<'_, P> {
         Some(index)
     }
 
-    /// How many blocks a bounded list that ran dry asks for.
-    fn bounded_refill(&self, view: &mut View<'_, Tune>, list: List) -> u32 {
+    /// How many blocks a bounded list that ran dry asks for, and for how many it has room.
+    fn bounded_refill(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, list: List) -> (u32, u32) {
         let order = list.order();
         let batch = self.sizes().batch;
         let capacity = view.capacity(list.stack());
@@ -104,15 +105,17 @@ impl<P: Platform> PcpLists<'_, P> {
         } else {
             tune.doublings = (tune.doublings + 1).min(MOST_DOUBLINGS);
         }
+        if order.as_u8() > pageblock_frame::COSTLY_ORDER.as_u8() {
+            return (1, 1);
+        }
         let doublings = view.value().lists[list.index()].doublings;
-        let quarter = (batch / 8).max(1) << doublings;
-        // The zone goes on with the word that the refill before has begun: up to its end, so that the next begins with a whole one.
-        let rest = view.value().rest;
-        let frames = if order == Order::ZERO && rest >= 16 { rest } else { batch + 1 };
-        let blocks = self.config.refill.blocks(quarter.min(frames), order);
-        let blocks = if order.as_u8() > pageblock_frame::COSTLY_ORDER.as_u8() { 1 } else { blocks };
-        // At least half of the list stays empty, so that the frees that follow find room.
-        blocks.min(self.config.call_limit.saturating_mul(2)).min(capacity.div_ceil(2)).max(1)
+        let eighth = (batch / 8).max(1);
+        let plenty = zone.free_frames() > zone.watermarks().high;
+        let frames = if plenty { eighth << doublings } else { (eighth << doublings).min(batch + 1) };
+        // At least half of the list stays empty, so that the frees that follow find room: unless none follow.
+        let room = if plenty && doublings == MOST_DOUBLINGS { capacity } else { capacity.div_ceil(2) };
+        let room = room.max(1);
+        (self.config.refill.blocks(frames, order).min(room), room)
     }
 
     /// A list is at its limit: gives some of it back to the zone, and puts the block on it after all. The block is marked as

@@ -23,8 +23,6 @@ pub struct Tune {
     pub(crate) refills: u8,
     pub(crate) high_before: bool,
     pub(crate) freed: u32,
-    /// Frames left in the word that the last refill ended in, if it was taken from its start.
-    pub(crate) rest: u32,
     /// For each list: overflows since it ran dry, and the doublings of its refill.
     pub(crate) lists: [ListTune; STACKS],
 }
@@ -44,15 +42,6 @@ pub(crate) const MOST_DOUBLINGS: u8 = 5;
 impl Tune {
     pub(crate) const fn new(sizes: Sizes) -> Self {
         let list = ListTune { overflowed: false, doublings: 0 };
-        Self {
-            count: 0,
-            high: sizes.high,
-            factor: 0,
-            refills: 0,
-            high_before: false,
-            freed: 0,
-            rest: 0,
-            lists: [list; STACKS],
-        }
+        Self { count: 0, high: sizes.high, factor: 0, refills: 0, high_before: false, freed: 0, lists: [list; STACKS] }
     }
 }
