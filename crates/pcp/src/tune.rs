@@ -14,7 +14,7 @@ use crate::sizing::Sizes;
 /// | `freed` | 0 to 32 batches | frames freed of late, halved by each allocation (self-tuning) |
 /// | `refills` | 0 to 5 | how often the refill has doubled (self-tuning) |
 /// | `high_before` | – | the free before was of a high order |
-/// | `limits`, `steps` | see [`crate::slow`] | bounded lists |
+/// | `lists` | overflows and doublings of each; see [`crate::slow`] | bounded lists |
 #[derive(Clone, Copy, Debug)]
 pub struct Tune {
     pub(crate) count: u32,
