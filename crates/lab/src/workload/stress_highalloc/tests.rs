@@ -118,12 +118,15 @@ fn patches_5_and_6_add_looks_rather_than_huge_pages() {
     }
 }
 
-/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it.
+/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a machine of the seed's
+/// size only phases 1 and 2 are better without it here (docs/experiments.md).
 #[test]
 fn the_fair_zone_policy_makes_the_faults_worse() {
     let set = run_seeds(1024, Flags::Nothp, &[BASE, UNFAIR], 4);
     let (fair, unfair) = (column(&set, BASE).success(2), column(&set, UNFAIR).success(2));
     assert!(unfair.mean >= fair.mean + 5.0, "{fair:?}, {unfair:?}");
+    let busy = |kind| column(&set, kind).success(0).mean + column(&set, kind).success(1).mean;
+    assert!(busy(UNFAIR) >= 1.3 * busy(BASE), "{} and {}", busy(BASE), busy(UNFAIR));
     assert!(unfair.min >= fair.min + 5.0 && unfair.max - unfair.min <= fair.max - fair.min, "{fair:?}, {unfair:?}");
 }
 
