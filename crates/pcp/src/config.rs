@@ -120,9 +120,12 @@ pub struct PcpConfig {
     pub tuning: Tuning,
     /// Most blocks that one call gives back, with [`Tuning::Bounded`]; neighbours that fill words of 64 frames may be more.
     pub call_limit: u32,
-    /// Most single frames that a list has room for; a list of order `o` has `2^o` times less.
+    /// Most single frames that a list has room for; a list of order `o` has `2^o` times less. More than 8192 count as that.
     pub room: u32,
 }
+
+/// Most single frames on one list: with that, all slots of a CPU have numbers of 16 bits.
+const MOST_ROOM: u32 = 8192;
 
 impl Default for PcpConfig {
     fn default() -> Self {
@@ -229,7 +232,8 @@ impl PcpConfig {
             _ => 4,
         };
         let share = if share < least { least } else { share };
-        let room = if share > self.room as u64 { self.room } else { share as u32 };
+        let most = if self.room > MOST_ROOM { MOST_ROOM } else { self.room };
+        let room = if share > most as u64 { most } else { share as u32 };
         let blocks = span.len() / 512 / 16 / 2 / cpus;
         let most = if matches!(self.tuning, Tuning::Bounded) { 2 } else { 8 };
         let blocks = if blocks > most { most as u32 } else { blocks as u32 };

@@ -223,7 +223,6 @@ impl<'m, P: Platform> PcpLists<'m, P> {
 #[inline(always)]
 fn pop<P: Platform>(inside: &Inside<'_, Tune, P>, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
     let (index, state) = inside.pop(StackId::of(order, TypeBits::of(migrate_type)))?;
-    inside.count_given(order.frames());
     state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
     Some(Pfn::new(inside.origin().wrapping_add(u64::from(index))))
 }

@@ -86,7 +86,6 @@ impl<P: Platform> PcpLists<'_, P> {
         }
         let (index, _) = view.pop_always(list.stack())?;
         let frames = list.order().frames() as u32;
-        view.count_given(u64::from(frames));
         let tune = view.value();
         tune.count = tune.count.saturating_sub(frames);
         Some(index)

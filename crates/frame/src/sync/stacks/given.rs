@@ -1,23 +1,21 @@
 //! How much a CPU has handed out: counted where it happens, read from anywhere.
 
-use super::{CpuStacks, Ordering, View};
-use crate::{CpuId, Platform};
+use super::{CpuStacks, STACKS, StackId};
+use crate::{CpuId, Order, Platform};
 
-impl<T> View<'_, T> {
-    /// Counts frames that the owner hands out. Only the owner writes the count, so that it takes no read-modify-write that
-    /// others could see.
-    #[inline(always)]
-    pub fn count_given(&self, frames: u64) {
-        let given = &self.area().given;
-        // Read again, so that the compiler makes one instruction of it.
-        given.store(given.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
+impl StackId {
+    /// Order of the blocks on the stack.
+    const fn order(self) -> Order {
+        Order::saturating((self.index() / 4) as u8)
     }
 }
 
 impl<T: Copy, P: Platform> CpuStacks<'_, T, P> {
-    /// Frames that a CPU has handed out since boot, as they were a moment ago; 0 for one without an area.
+    /// Frames that a CPU has popped since boot, as they were a moment ago; 0 for one without an area.
     #[must_use]
     pub fn given(&self, cpu: CpuId) -> u64 {
-        self.store.view(cpu.index()).map_or(0, |view| view.area().given.load(Ordering::Relaxed))
+        let Some(view) = self.store.view(cpu.index()) else { return 0 };
+        let stacks = (0..STACKS).filter_map(StackId::new);
+        stacks.fold(0, |sum: u64, stack| sum.wrapping_add(view.popped(stack) << stack.order().as_u8()))
     }
 }

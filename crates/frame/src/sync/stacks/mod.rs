@@ -24,7 +24,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-use super::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence, spin_hint};
+use super::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, spin_hint};
 use crate::{CpuId, Order, Pfn, Platform, TypeBits};
 
 mod given;
@@ -93,7 +93,6 @@ struct Area<T> {
     open: AtomicU32,
     signals: AtomicU32,
     frames: u32,
-    given: AtomicU64, // frames handed out; see given.rs
     body: Body<T>,
 }
 

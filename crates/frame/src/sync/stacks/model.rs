@@ -23,6 +23,8 @@ struct Inner<T> {
 }
 
 pub(super) struct Body<T> {
+    /// For each stack the blocks that have been popped, read from afar.
+    popped: Vec<AtomicU64>,
     inner: UnsafeCell<Inner<T>>,
 }
 
@@ -108,8 +110,10 @@ impl<'m, T: Copy> Store<'m, T> {
                 open: AtomicU32::new(frames),
                 signals: AtomicU32::new(0),
                 frames,
-                given: AtomicU64::new(0),
-                body: Body { inner: UnsafeCell::new(Inner { stacks, value }) },
+                body: Body {
+                    popped: (0..STACKS).map(|_| AtomicU64::new(0)).collect(),
+                    inner: UnsafeCell::new(Inner { stacks, value }),
+                },
             })
         };
         let areas = (0..possible).map(|cpu| (cpu < cpus).then(|| area(false))).collect();
@@ -141,6 +145,15 @@ impl<T> View<'_, T> {
         self.area().body.inner.with_mut(|inner| work(unsafe { &mut (&mut *inner).stacks[stack.index()] }))
     }
 
+    fn count(&self, stack: StackId) {
+        let popped = &self.area().body.popped[stack.index()];
+        popped.store(popped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn popped(&self, stack: StackId) -> u64 {
+        self.area().body.popped[stack.index()].load(Ordering::Relaxed)
+    }
+
     pub(super) fn mark_busy(&self) -> bool {
         let busy = &self.area().busy;
         if busy.load(Ordering::Relaxed) {
@@ -154,11 +167,13 @@ impl<T> View<'_, T> {
         let index = self.with(stack, |stack| stack.frames.last().copied())?;
         let state = self.frame(u64::from(index))?;
         self.with(stack, |stack| stack.frames.pop());
+        self.count(stack);
         Some((index, state))
     }
 
     pub fn pop_always(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
         let index = self.with(stack, |stack| stack.frames.pop())?;
+        self.count(stack);
         Some((index, self.frame_always(u64::from(index))?))
     }
 

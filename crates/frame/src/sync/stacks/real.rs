@@ -20,10 +20,52 @@ const NOTHING: u32 = u32::MAX;
 /// [`NOTHING`]. `first` and `last` never change; `top` and `end` are written by whoever may work in the area.
 #[repr(C)]
 struct Head {
-    top: AtomicU32,
+    /// The top in the low [`TOP_BITS`] bits, and above them the number of blocks that have been popped: to count costs nothing then. The
+    /// number begins anew after 2^48.
+    top: AtomicU64,
     end: AtomicU32,
-    first: u32,
-    last: u32,
+    first: u16,
+    last: u16,
+}
+
+/// Bits of a slot number.
+const TOP_BITS: u32 = 16;
+/// What popping adds to a head's `top`: one block more, one slot less.
+const POPPED: u64 = (1 << TOP_BITS) - 1;
+
+impl Head {
+    /// The top, for whoever may work in the area: the two bytes alone, which index a slot as they are.
+    ///
+    /// # Safety
+    /// Nobody else works in the area.
+    #[inline(always)]
+    unsafe fn own_top(&self) -> u32 {
+        const LOW: usize = if cfg!(target_endian = "little") { 0 } else { 3 };
+        // SAFETY: two aligned bytes of the eight; nobody else writes them, by the caller's promise.
+        u32::from(unsafe { *(&raw const self.top).cast::<u16>().add(LOW) })
+    }
+
+    #[inline(always)]
+    fn top(&self) -> u32 {
+        u32::from(self.top.load(Ordering::Relaxed) as u16)
+    }
+
+    #[inline(always)]
+    fn first(&self) -> u32 {
+        u32::from(self.first)
+    }
+
+    #[inline(always)]
+    fn last(&self) -> u32 {
+        u32::from(self.last)
+    }
+
+    /// Adds to `top`. By whoever may work in the area, so that it takes no read-modify-write that others could see.
+    #[inline(always)]
+    fn add(&self, change: u64) {
+        // Read again, so that the compiler makes one instruction of it.
+        self.top.store(self.top.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
+    }
 }
 
 const _: () = assert!(size_of::<Head>() == StackId::UNIT as usize);
@@ -213,6 +255,7 @@ impl<'m, T: Copy> Store<'m, T> {
         carver: &mut Carver<'m>,
     ) -> Option<Self> {
         let frames = u32::try_from(states.len()).ok().filter(|&frames| frames < NOTHING)?;
+        u16::try_from(Self::slots(capacities)).ok()?;
         let common = Frames { states: states.start(), origin };
         if cpus > possible || cpus == 0 {
             return (cpus == 0).then_some(Self { areas: None, frames: common, cpus, borrows: PhantomData });
@@ -231,7 +274,6 @@ impl<'m, T: Copy> Store<'m, T> {
                     open: AtomicU32::new(frames),
                     signals: AtomicU32::new(0),
                     frames,
-                    given: AtomicU64::new(0),
                     body: Body { heads, value: UnsafeCell::new(value) },
                 });
             }
@@ -260,7 +302,9 @@ impl<'m, T: Copy> Store<'m, T> {
             let first = if capacity > 0 { next + 1 } else { 1 };
             let last = first + capacity;
             next = next.max(last);
-            Head { top: AtomicU32::new(first), end: AtomicU32::new(last), first, last }
+            // As many slots have numbers, as `carve` has seen to.
+            let (top, end) = (AtomicU64::new(u64::from(first)), AtomicU32::new(last));
+            Head { top, end, first: first as u16, last: last as u16 }
         });
         Heads(heads)
     }
@@ -319,17 +363,17 @@ impl<T> View<'_, T> {
         unsafe { self.area.add(1).cast::<u32>().add(number as usize) }
     }
 
-    /// Takes the frame that was pushed last, with its state byte. `None` if there is none, or a signal waits.
+    /// Takes the frame that was pushed last, with its state byte, and counts its block as handed out. `None` if there is none, or a
+    /// signal waits.
     #[inline(always)]
     pub fn pop(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
         let head = self.head(stack);
         // SAFETY: 1. nobody else works in the area, so that `top` and the slot are ours. 2. `top >= first >= 1`, and at most the
-        // number of slots, so this is a slot, perhaps the sentinel.
-        let index = unsafe { *self.slot(head.top.load_own() - 1).as_ref() };
+        // number of slots, so the one below is a slot, perhaps the sentinel.
+        let index = unsafe { *self.slot(head.own_top()).sub(1).as_ref() };
         // The sentinel is not below any table's length, so an empty stack ends here and `top` stays at `first` or above.
         let state = self.frame(u64::from(index))?;
-        // Read again, so that the compiler makes one instruction of it.
-        head.top.store(head.top.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        head.add(POPPED);
         Some((index, state))
     }
 
@@ -337,14 +381,14 @@ impl<T> View<'_, T> {
     #[inline]
     pub fn pop_always(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
         let head = self.head(stack);
-        let top = head.top.load(Ordering::Relaxed);
-        if top == head.first {
+        let top = head.top();
+        if top == head.first() {
             return None;
         }
         // SAFETY: `first < top <= last`, so the slot below `top` is one of the stack's.
         let index = unsafe { *self.slot(top - 1).as_ref() };
         let state = self.frame_always(u64::from(index))?;
-        head.top.store(top - 1, Ordering::Relaxed);
+        head.add(POPPED);
         Some((index, state))
     }
 
@@ -354,14 +398,13 @@ impl<T> View<'_, T> {
         let head = self.head(stack);
         // SAFETY: 1. nobody else works in the area. 2. `top < end <= last`, which is at most the number of slots.
         unsafe {
-            let top = head.top.load_own();
+            let top = head.own_top();
             if top >= head.end.load_own() {
                 return false;
             }
             *self.slot(top).as_ptr() = index;
         }
-        // Read again, so that the compiler makes one instruction of it.
-        head.top.store(head.top.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        head.add(1);
         true
     }
 
@@ -370,14 +413,14 @@ impl<T> View<'_, T> {
     #[inline]
     pub fn len(&self, stack: StackId) -> u32 {
         let head = self.head(stack);
-        head.top.load(Ordering::Relaxed) - head.first
+        head.top() - head.first()
     }
 
     /// Frames that a stack may hold now.
     #[must_use]
     pub fn limit(&self, stack: StackId) -> u32 {
         let head = self.head(stack);
-        head.end.load(Ordering::Relaxed) - head.first
+        head.end.load(Ordering::Relaxed) - head.first()
     }
 
     /// Most frames that a stack can hold.
@@ -385,27 +428,33 @@ impl<T> View<'_, T> {
     #[inline]
     pub fn capacity(&self, stack: StackId) -> u32 {
         let head = self.head(stack);
-        head.last - head.first
+        head.last() - head.first()
     }
 
     /// Lets [`push`](Self::push) fail from this many frames on; no more than the capacity.
     #[inline]
     pub fn set_limit(&self, stack: StackId, frames: u32) {
         let head = self.head(stack);
-        head.end.store(head.first + frames.min(head.last - head.first), Ordering::Relaxed);
+        head.end.store(head.first() + frames.min(head.last() - head.first()), Ordering::Relaxed);
+    }
+
+    /// Blocks that have been popped off a stack.
+    #[inline]
+    pub(super) fn popped(&self, stack: StackId) -> u64 {
+        self.head(stack).top.load(Ordering::Relaxed) >> TOP_BITS
     }
 
     /// Gives `fill` up to `most` empty slots above the top; what it says it has filled, from the start, is then on the
     /// stack. Returns how many.
     #[inline]
     pub fn fill(&mut self, stack: StackId, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
-        let (top, last) = (self.head(stack).top.load(Ordering::Relaxed), self.head(stack).last);
+        let (top, last) = (self.head(stack).top(), self.head(stack).last());
         let room = most.min(last - top);
         // SAFETY: 1. `top..top + room` are slots, because `top + room <= last`; they hold numbers since they were carved.
         // 2. Nobody else works in the area (see `CpuStacks`), and the view is borrowed exclusively.
         let slots = unsafe { core::slice::from_raw_parts_mut(self.slot(top).as_ptr(), room as usize) };
         let filled = (fill(slots) as u32).min(room);
-        self.head(stack).top.store(top + filled, Ordering::Relaxed);
+        self.head(stack).add(u64::from(filled));
         filled
     }
 
@@ -414,8 +463,8 @@ impl<T> View<'_, T> {
     #[inline]
     pub fn take_oldest(&mut self, stack: StackId, most: u32, take: impl FnOnce(&[u32]) -> usize) -> u32 {
         let head = self.head(stack);
-        let (top, first) = (head.top.load(Ordering::Relaxed), head.first);
-        let held = top - first;
+        let first = head.first();
+        let held = head.top() - first;
         let shown = most.min(held);
         // SAFETY: as in `fill`, for the slots `first..first + shown`, which lie below `top`.
         let oldest = unsafe { core::slice::from_raw_parts(self.slot(first).as_ptr(), shown as usize) };
@@ -424,7 +473,7 @@ impl<T> View<'_, T> {
             // SAFETY: the slots from `first + taken` up to `top` move down to `first`, all of them the stack's.
             unsafe { self.slot(first + taken).copy_to(self.slot(first), (held - taken) as usize) };
         }
-        self.head(stack).top.store(top - taken, Ordering::Relaxed);
+        self.head(stack).add(u64::from(taken).wrapping_neg());
         taken
     }
 
@@ -432,7 +481,7 @@ impl<T> View<'_, T> {
     #[must_use]
     pub fn frames_of(&mut self, stack: StackId) -> &[u32] {
         let head = self.head(stack);
-        let (top, first) = (head.top.load(Ordering::Relaxed), head.first);
+        let (top, first) = (head.top(), head.first());
         // SAFETY: as in `fill`, for the slots `first..top`.
         unsafe { core::slice::from_raw_parts(self.slot(first).as_ptr(), (top - first) as usize) }
     }
