@@ -21,7 +21,7 @@ use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_foreign_
 use crate::compactor::positions;
 use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
 use crate::{Compactor, Config, Origin, Outcome, Request, score};
-use known::{Obstacle, Weeds, place};
+use known::{Obstacle, Weeds, index_of, number};
 
 const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
 
@@ -220,7 +220,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         match (emptied, self.obstacle.take()) {
             (Emptied::No, obstacle) => self.give_up(obstacle.map_or(first, |frame| frame / BLOCK), obstacle),
             (Emptied::NotNow, Some(frame)) => {
-                self.mover.scan.note_obstacle(frame / BLOCK, Some(place(frame)));
+                self.mover.scan.note_obstacle(frame / BLOCK, number(frame));
                 emptied
             }
             _ => emptied,
@@ -261,7 +261,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         let known = scan.obstacle(block);
         match self.look_at(block, known) {
             Obstacle::Gone => {}
-            Obstacle::There => return Err(self.give_up(block, known.map(|place| block * BLOCK + u32::from(place)))),
+            Obstacle::There => return Err(self.give_up(block, known.map(|number| index_of(block, number)))),
             Obstacle::Busy => return Err(Emptied::NotNow),
         }
         let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), &config);
@@ -277,7 +277,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         if self.order < PAGEBLOCK_ORDER {
             self.mover.scan.note_part(block);
         } else {
-            self.mover.scan.note_free(block, 1, |_| obstacle.map(place));
+            self.mover.scan.note_free(block, 1, |_| obstacle.and_then(number));
         }
         Emptied::No
     }

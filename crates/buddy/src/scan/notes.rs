@@ -8,7 +8,9 @@
 //!
 //! All of them are hints: a scanner that believes a wrong one does too much or too little, and nothing else.
 
-use pageblock_frame::{PAGEBLOCK_FRAMES, Pageblock, Platform};
+use core::num::NonZeroU16;
+
+use pageblock_frame::{Pageblock, Platform};
 
 use super::{LOOKS_PER_HOLD, ZoneScan};
 
@@ -36,7 +38,7 @@ pub const fn part_note_of(block: &Pageblock) -> u16 {
     u16::from_le_bytes([block.spare[4], block.spare[5]])
 }
 
-/// The frame, counted from the pageblock's first, that was in the way when it was last to be emptied.
+/// One more than the place in its pageblock of the frame that was in the way when it was last to be emptied.
 ///
 /// ```
 /// use pageblock_frame::{MigrateType, Pageblock};
@@ -44,17 +46,20 @@ pub const fn part_note_of(block: &Pageblock) -> u16 {
 /// ```
 #[must_use]
 #[inline(always)]
-pub const fn obstacle_of(block: &Pageblock) -> Option<u16> {
-    u16::from_le_bytes([block.spare[2], block.spare[3]]).checked_sub(1)
+pub const fn obstacle_of(block: &Pageblock) -> Option<NonZeroU16> {
+    NonZeroU16::new(u16::from_le_bytes([block.spare[2], block.spare[3]]))
 }
 
 const fn set_note(b: &mut Pageblock, note: u16) {
     [b.spare[0], b.spare[1]] = note.to_le_bytes();
 }
 
-fn set_obstacle(b: &mut Pageblock, obstacle: Option<u16>) {
-    let known = obstacle.filter(|place| u64::from(*place) < PAGEBLOCK_FRAMES);
-    [b.spare[2], b.spare[3]] = known.map_or(0, |place| place + 1).to_le_bytes();
+const fn set_obstacle(b: &mut Pageblock, obstacle: Option<NonZeroU16>) {
+    let number = match obstacle {
+        Some(number) => number.get(),
+        None => 0,
+    };
+    [b.spare[2], b.spare[3]] = number.to_le_bytes();
 }
 
 const fn set_part_note(b: &mut Pageblock, note: u16) {
@@ -64,7 +69,7 @@ const fn set_part_note(b: &mut Pageblock, note: u16) {
 impl<P: Platform> ZoneScan<'_, '_, P> {
     /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has, and one more (see
     /// [`BlockView::note`](super::BlockView::note)), and the frame that `obstacle` says of `i`.
-    pub fn note_free(&self, first: u32, which: u64, obstacle: impl Fn(u32) -> Option<u16>) {
+    pub fn note_free(&self, first: u32, which: u64, obstacle: impl Fn(u32) -> Option<NonZeroU16>) {
         self.change(first, which, |i, b| {
             set_note(b, b.free + 1);
             set_obstacle(b, obstacle(i));
@@ -77,13 +82,13 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
     }
 
     /// Remembers which frame of a pageblock was in the way, and nothing else.
-    pub fn note_obstacle(&self, block: u32, obstacle: Option<u16>) {
+    pub fn note_obstacle(&self, block: u32, obstacle: Option<NonZeroU16>) {
         self.change(block, 1, |_, b| set_obstacle(b, obstacle));
     }
 
-    /// Which frame of a pageblock was in the way.
+    /// Which frame of a pageblock was in the way; see [`obstacle_of`].
     #[must_use]
-    pub fn obstacle(&self, block: u32) -> Option<u16> {
+    pub fn obstacle(&self, block: u32) -> Option<NonZeroU16> {
         self.lock().blocks.get(block as usize).and_then(obstacle_of)
     }
 

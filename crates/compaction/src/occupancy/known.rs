@@ -3,9 +3,11 @@
 //! A note holds while the pageblock's number of free frames stays the same. Memory in use changes that all the time, but what is in the
 //! way stays: a kernel's page, or one that its owner does not lend. That one frame is looked at before the other 511 are.
 
+use core::num::NonZeroU16;
+
 use pageblock_buddy::{Held, obstacle_of};
 use pageblock_frame::migration::Migrate;
-use pageblock_frame::{FrameState, MigrateType, Platform};
+use pageblock_frame::{FrameState, MigrateType, Pageblock, Platform, StateTable};
 
 use super::{BLOCK, Run};
 use crate::choice::{Sources, appraise};
@@ -37,20 +39,20 @@ pub(super) enum Weeds {
 /// What was left with a group of pageblocks: one bit each for those in question, and the frames in their way.
 struct Group {
     seen: u64,
-    obstacles: [Option<u16>; GROUP as usize],
+    obstacles: [Option<NonZeroU16>; GROUP as usize],
 }
 
 impl Group {
-    fn obstacle(&self, i: u32) -> Option<u16> {
-        self.obstacles.get(i as usize).copied().flatten()
+    fn obstacle(&self, i: u32) -> Option<NonZeroU16> {
+        self.obstacles[(i % GROUP) as usize]
     }
 }
 
 impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     /// Looks at one frame: whether it still keeps its pageblock from being emptied.
-    pub(super) fn look_at(&mut self, block: u32, obstacle: Option<u16>) -> Obstacle {
-        let Some(place) = obstacle else { return Obstacle::Gone };
-        let index = block * BLOCK + u32::from(place);
+    pub(super) fn look_at(&mut self, block: u32, obstacle: Option<NonZeroU16>) -> Obstacle {
+        let Some(obstacle) = obstacle else { return Obstacle::Gone };
+        let index = index_of(block, obstacle);
         let state = self.mover.scan.zone().states().get(index);
         self.counts.migrate_scanned += 1;
         match state.decode() {
@@ -109,11 +111,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
                 left &= left - 1;
                 match self.weigh(at + i, group.obstacle(i)) {
                     Ok(()) => unfit &= !(1 << i),
-                    Err(obstacle) => {
-                        if let Some(known) = group.obstacles.get_mut(i as usize) {
-                            *known = obstacle;
-                        }
-                    }
+                    Err(obstacle) => group.obstacles[(i % GROUP) as usize] = obstacle,
                 }
             }
             any |= unfit != group.seen;
@@ -124,7 +122,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     /// Whether a pageblock may be emptied; otherwise what is in the way.
-    fn weigh(&mut self, block: u32, obstacle: Option<u16>) -> Result<(), Option<u16>> {
+    fn weigh(&mut self, block: u32, obstacle: Option<NonZeroU16>) -> Result<(), Option<NonZeroU16>> {
         match self.look_at(block, obstacle) {
             Obstacle::There => return Err(obstacle),
             Obstacle::Busy => return Ok(()),
@@ -135,35 +133,46 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         // Most that is full or nearly so is the kernel's, with nothing movable in it.
         if obstacle.is_none() && !states.any_movable(block * BLOCK, BLOCK) {
             self.counts.migrate_scanned += u64::from(BLOCK);
-            let head = (0..BLOCK).step_by(64).find_map(|at| {
-                let heads = states.heads(block * BLOCK + at);
-                (heads != 0).then(|| (at + heads.trailing_zeros()) as u16)
-            });
-            return Err(head);
+            return Err(first_head(states, block));
         }
         let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), self.config());
         self.counts.migrate_scanned += u64::from(looked);
-        used.map(|_| ()).map_err(|frame| frame.map(place))
+        used.map(|_| ()).map_err(|frame| frame.and_then(number))
     }
 
     /// The pageblocks of a range of 64 at most that `suits` says yes to.
     #[inline(always)]
-    fn group(&self, (first, end): (u32, u32), suits: impl Fn(&pageblock_frame::Pageblock) -> bool) -> Group {
+    fn group(&self, (first, end): (u32, u32), suits: impl Fn(&Pageblock) -> bool) -> Group {
         let mut group = Group { seen: 0, obstacles: [None; GROUP as usize] };
         self.mover.scan.survey(first..end, |block, b| {
             if suits(b) {
                 let i = block - first;
                 group.seen |= 1 << i;
-                if let Some(slot) = group.obstacles.get_mut(i as usize) {
-                    *slot = obstacle_of(b);
-                }
+                group.obstacles[(i % GROUP) as usize] = obstacle_of(b);
             }
         });
         group
     }
 }
 
-/// A frame's place in its pageblock.
-pub(super) const fn place(index: u32) -> u16 {
-    (index % BLOCK) as u16
+/// The first frame of a pageblock that heads a block; nearly always its first.
+#[inline(always)]
+fn first_head(states: StateTable<'_>, block: u32) -> Option<NonZeroU16> {
+    if states.get(block * BLOCK).is_head() {
+        return number(0);
+    }
+    (0..BLOCK).step_by(64).find_map(|at| {
+        let heads = states.heads(block * BLOCK + at);
+        if heads == 0 { None } else { number(at + heads.trailing_zeros()) }
+    })
+}
+
+/// One more than a frame's place in its pageblock.
+pub(super) const fn number(index: u32) -> Option<NonZeroU16> {
+    NonZeroU16::new((index % BLOCK) as u16 + 1)
+}
+
+/// The frame with this number in a pageblock.
+pub(super) fn index_of(block: u32, number: NonZeroU16) -> u32 {
+    block * BLOCK + u32::from(number.get() - 1) % BLOCK
 }
