@@ -51,6 +51,8 @@ bitflags! {
         const RECLAIM = 1 << 11;
         /// Taken off its list by a scanner.
         const ISOLATED = 1 << 12;
+        /// Part of a stream that is too long to be kept: to be given up first once it was used.
+        const BEHIND = 1 << 13;
     }
 }
 

@@ -4,6 +4,7 @@ use pageblock_frame::sync::Ordering;
 use pageblock_frame::{DescFlags, Pfn};
 
 use crate::counters::Event;
+use crate::held::{Change, End};
 use crate::list::{LruList, frames_of};
 use crate::lru::Lru;
 
@@ -85,6 +86,42 @@ impl Lru<'_> {
         let frames = self.all_frames();
         let anon = frames[LruList::InactiveAnon.index()] + frames[LruList::ActiveAnon.index()];
         frames[LruList::ActiveFile.index()] + if matches!(swap, Swap::Available) { anon } else { 0 }
+    }
+
+    /// Moves a page marked [`BEHIND`](DescFlags::BEHIND) that was used, and is on a list, to where the next one is taken from. True if so.
+    ///
+    /// ```
+    /// use pageblock_frame::{DescFlags, Descriptor, Pfn};
+    /// use pageblock_lru::{Lru, LruList};
+    /// let table = [const { Descriptor::new() }; 4];
+    /// let lru = Lru::new(Pfn::new(0), &table);
+    /// for pfn in 0..4 {
+    ///     table[pfn].store_flags(DescFlags::FILE);
+    ///     table[pfn].store_refs(1);
+    ///     lru.add(Pfn::new(pfn as u64));
+    /// }
+    /// assert!(!lru.leave_behind(Pfn::new(3))); // not marked
+    /// table[3].set_flags(DescFlags::BEHIND);
+    /// assert!(lru.leave_behind(Pfn::new(3)));
+    /// let mut taken = arrayvec::ArrayVec::<Pfn, 4>::new();
+    /// lru.isolate_tail(LruList::InactiveFile, 1, &mut taken);
+    /// assert_eq!(taken[0], Pfn::new(3)); // before those that came earlier
+    /// ```
+    pub fn leave_behind(&self, pfn: Pfn) -> bool {
+        const MARKS: DescFlags = DescFlags::BEHIND.union(DescFlags::REFERENCED).union(DescFlags::ACTIVE);
+        let Some(index) = self.index_of(pfn) else { return false };
+        let Some(page) = self.table().get(index as usize) else { return false };
+        if !page.flags().contains(DescFlags::BEHIND) {
+            return false;
+        }
+        let mut held = self.hold();
+        let flags = page.flags();
+        if !flags.contains(DescFlags::LRU) || flags.contains(DescFlags::UNEVICTABLE) {
+            return false;
+        }
+        self.counters.count_held(Event::Rotated, frames_of(flags));
+        held.relink(index, page, Change { set: DescFlags::empty(), clear: MARKS, end: End::Tail });
+        true
     }
 
     /// Counts the return of an evicted page, and marks it active if it belongs to the working set. The page is not on a

@@ -48,7 +48,7 @@ pub use direct::{Direct, Progress};
 pub use kswapd::{Kswapd, NAP, Next, Wake};
 pub use retry::{Attempt, MAX_RECLAIM_RETRIES, Retries, may_retry};
 pub use shrink::{
-    Area, Evicted, Mapped, Outcome, PageOwner, ShrinkConfig, ShrinkStat, Shrinker, Slab, Victim, ZoneScan, ZoneSpan,
-    inactive_is_low,
+    Area, Evicted, Mapped, Outcome, PageOwner, Refaults, ShrinkConfig, ShrinkStat, Shrinker, Slab, Victim, ZoneScan,
+    ZoneSpan, inactive_is_low,
 };
 pub use zone::{MarkTest, Marks, WithBoost, ZoneView};

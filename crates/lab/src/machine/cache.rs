@@ -62,7 +62,12 @@ impl Machine {
             self.compute(costs::CACHE_HIT);
             match found {
                 Some(pfn) => self.memory.touch(pfn),
-                None => done = self.read_ahead(file, page, stream).max(done),
+                None => {
+                    done = self.read_ahead(file, page, stream).max(done);
+                    if let Some(pfn) = self.memory.find(name) {
+                        self.memory.leave_behind(pfn);
+                    }
+                }
             }
             stream.next = page + 1;
         }
@@ -147,6 +152,7 @@ impl Machine {
             self.dirty.borrow_mut().forget(self.zone_of(*pfn));
         }
         self.memory.end(Name::of_file(file.0));
+        self.shadows.borrow_mut().forget(file);
         let objects = self.files.borrow_mut().delete(file);
         self.release(objects);
     }

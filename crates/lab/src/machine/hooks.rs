@@ -4,10 +4,10 @@ use std::rc::{Rc, Weak};
 
 use pageblock_frame::reclaim::{FilePages, Shrink, Shrunk};
 use pageblock_frame::trace::{CompactEvent, Event};
-use pageblock_frame::{CpuId, Gfp, NodeId, PAGEBLOCK_ORDER, ZoneKind};
+use pageblock_frame::{CpuId, Gfp, NodeId, PAGEBLOCK_ORDER, Pfn, ZoneKind};
 use serde::Serialize;
 
-use super::owner::{Hooks, Sim};
+use super::owner::{Hooks, Name, Sim};
 use super::{Machine, Time, costs};
 
 /// What happened since the start, in the words of `/proc/vmstat`.
@@ -104,6 +104,12 @@ impl Hooks for Seat {
 
     fn shrink(&self, round: &Shrink) -> Option<Shrunk> {
         Some(self.machine()?.shrink(round))
+    }
+
+    fn enters(&self, pfn: Pfn, name: Name, written: bool) {
+        if let Some(machine) = self.machine() {
+            machine.readmit(pfn, name, written);
+        }
     }
 
     fn file_pages(&self, node: NodeId, zone: ZoneKind) -> FilePages {

@@ -10,6 +10,7 @@
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
 //! * `journal`: the file system's own pages; `mapped`: programs and libraries
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
+//! * `shadows`: what remains of evicted pages
 //! * `reclaim`: what the pages' owner does for whoever scans the LRU lists
 //! * `threads`: kswapd, kcompactd, the write-back thread
 //! * [`costs`]: what everything takes, in simulated time
@@ -33,6 +34,7 @@ mod process;
 mod reclaim;
 mod schedule;
 mod setup;
+mod shadows;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -67,6 +69,7 @@ use owner::{Entered, Memory, Sim};
 use process::Processes;
 use reclaim::Pages;
 use schedule::Schedule;
+use shadows::Shadows;
 use slab::Slabs;
 use threads::Threads;
 use waits::Waits;
@@ -93,6 +96,7 @@ pub(crate) struct Machine {
     lists_are_nodes: bool,
     shrinker: Shrinker<'static, 'static, Pages, Sim>,
     dirty: RefCell<Dirty>,
+    shadows: RefCell<Shadows>,
     processes: RefCell<Processes>,
     threads: Threads,
     journal: RefCell<Journal>,
@@ -137,6 +141,7 @@ impl Machine {
                 lists_are_nodes: setup.memory.lru == owner::LruScope::Node,
                 shrinker: Shrinker::new(memory.areas(), Pages::new(weak.clone()), setup.shrink),
                 dirty: RefCell::default(),
+                shadows: RefCell::default(),
                 processes: RefCell::default(),
                 threads: Threads::default(),
                 journal: RefCell::default(),

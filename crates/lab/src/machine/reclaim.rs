@@ -41,9 +41,11 @@ impl PageOwner for Pages {
     fn give_up(&self, pages: &mut [Victim<'_, '_>], _round: &Shrink) {
         let Some(machine) = self.machine() else { return };
         for page in pages {
+            let name = machine.memory.holder(page.pfn()).name();
             match machine.give_up(page.pfn()) {
                 Outcome::Freed => {
-                    page.evict();
+                    let evicted = page.evict();
+                    machine.shadows.borrow_mut().leave(name, evicted);
                 }
                 other => page.set_outcome(other),
             }
@@ -97,6 +99,14 @@ impl Machine {
     /// What it did in one zone of a node.
     pub(crate) fn zone_scan(&self, node: NodeId, kind: pageblock::ZoneKind) -> ZoneScan {
         self.shrinker.scan(node, kind)
+    }
+
+    /// A page of a file is there again. What is overwritten belongs to no working set.
+    pub(super) fn readmit(&self, pfn: Pfn, name: Name, written: bool) {
+        let evicted = self.shadows.borrow_mut().take(name);
+        if let Some(evicted) = evicted.filter(|_| !written) {
+            self.shrinker.refault(pfn, evicted);
+        }
     }
 
     fn give_up(&self, pfn: Pfn) -> Outcome {

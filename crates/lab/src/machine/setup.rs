@@ -34,7 +34,7 @@ impl Setup {
         let mut memory = MemoryConfig::new(regions, allocator.cpus(cpus as usize));
         memory.lru = lru;
         memory.swap = bytes / PAGE_SIZE / 2;
-        let shrink = if lru == LruScope::Zone { ShrinkConfig::linux_3_13() } else { ShrinkConfig::default() };
+        let shrink = if lru == LruScope::Zone { ShrinkConfig::linux_3_13() } else { ShrinkConfig::linux_6_1() };
         Self {
             memory,
             shrink,

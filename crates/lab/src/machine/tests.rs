@@ -1,7 +1,9 @@
 //! The machine as a whole, without pressure.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+use pageblock_reclaim::ShrinkConfig;
 
 use super::owner::LruScope;
 use super::process::Fault;
@@ -142,4 +144,71 @@ fn a_process_leaves_nothing_behind() {
     assert_eq!(machine.memory().counts().total(), 0);
     machine.memory().check().unwrap();
     assert_eq!(machine.start_process(), process, "numbers are used again");
+}
+
+/// Reads files from start to end, one after the other; pages that came from the disk, for each.
+fn misses(machine: &Rc<Machine>, files: &[FileId]) -> Vec<u64> {
+    let read = |file: &FileId| {
+        let before = machine.transferred().0;
+        let done = Rc::new(Cell::new(false));
+        machine.spawn(Scan { file: *file, at: 0, stream: Stream::default(), done: Rc::clone(&done) });
+        machine.run_while(Time::NEVER, &|| !done.get());
+        machine.transferred().0 - before
+    };
+    files.iter().map(read).collect()
+}
+
+struct Scan {
+    file: FileId,
+    at: u32,
+    stream: Stream,
+    done: Rc<Cell<bool>>,
+}
+
+impl Actor for Scan {
+    fn step(&mut self, machine: &Machine) -> Next {
+        if self.at == machine.file_pages(self.file) {
+            self.done.set(true);
+            return Next::Exit;
+        }
+        self.at += 1;
+        machine.read(self.file, self.at - 1, 1, &mut self.stream).map_or(Next::Run, Next::Sleep)
+    }
+}
+
+fn scanner(shrink: ShrinkConfig) -> Rc<Machine> {
+    let setup = Setup::new(128 << 20, 2, pageblock::Config::new(), LruScope::Node);
+    Machine::boot(&Setup { shrink, ..setup }).unwrap()
+}
+
+/// A file twice as large as memory, again and again: nothing of it is there when it is needed, but for what our default keeps.
+#[test]
+fn a_stream_in_a_circle_finds_what_is_kept_of_it() {
+    let passes = |shrink| {
+        let machine = scanner(shrink);
+        let file = machine.create_file(2 * machine.managed() as u32);
+        let passes = misses(&machine, &[file; 6]);
+        machine.memory().check().unwrap();
+        passes.into_iter().map(|misses| misses * 100 / u64::from(machine.file_pages(file))).collect::<Vec<_>>()
+    };
+    let (linux, ours) = (passes(ShrinkConfig::linux_6_1()), passes(ShrinkConfig::default()));
+    assert!(linux.iter().all(|percent| *percent >= 95), "{linux:?}");
+    assert!(ours[1..].iter().all(|percent| *percent <= 90), "{ours:?}");
+}
+
+/// What was kept gives way: a file that fits is in memory after some rounds, whatever was there before, and read how often.
+#[test]
+fn what_nobody_reads_any_more_gives_way() {
+    for (before, shrink) in [1, 3]
+        .into_iter()
+        .flat_map(|times| [ShrinkConfig::default(), ShrinkConfig::linux_6_1()].map(|shrink| (times, shrink)))
+    {
+        let machine = scanner(shrink);
+        let pages = (machine.managed() * 3 / 4) as u32;
+        let (old, new) = (machine.create_file(pages), machine.create_file(pages));
+        misses(&machine, &[new]);
+        misses(&machine, &vec![old; before]);
+        let passes = misses(&machine, &[new; 8]);
+        assert!(passes[7] * 50 <= u64::from(pages), "{passes:?} of {pages}, the other was read {before} times");
+    }
 }

@@ -1,10 +1,43 @@
 //! What has differed in scanning lists.
 
+/// What is made of a page that comes back after it was evicted.
+///
+/// ```
+/// use pageblock_reclaim::{Refaults, ShrinkConfig};
+/// assert_eq!(ShrinkConfig::linux_3_13().refaults, Refaults::Ignored);
+/// assert_eq!(ShrinkConfig::default().refaults, Refaults::Streams);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refaults {
+    /// Nothing (before 3.15).
+    Ignored,
+    /// It is active if no more was evicted meanwhile than there are active pages of files (3.15 to 5.8).
+    ActiveFiles,
+    /// The same with all anonymous pages where they can be swapped (since 5.9).
+    ActiveAndAnon,
+    /// The same (not in Linux); and if more was, it was used in a rhythm for which memory is too small, and is given up first once it was
+    /// used: of a stream that goes round the rest stays, and is found there. A quarter is treated as any other, so that what nobody uses any more
+    /// gives way.
+    Streams,
+}
+
+/// Frames of a list's clock for which pages of a stream are left behind or not, in turn; of four such times one is not. Neighbours on a disk
+/// should share their fate: what is kept in between saves a reader nothing.
+const RUN: u64 = 1024;
+
+impl Refaults {
+    /// True if a page that comes back at this time of the lists' clock, too late, is to be given up first.
+    pub(crate) const fn leaves_behind(self, age: u64) -> bool {
+        matches!(self, Self::Streams) && !(age / RUN).is_multiple_of(4)
+    }
+}
+
 /// The rules of scanning.
 ///
 /// ```
 /// use pageblock_reclaim::ShrinkConfig;
-/// assert_eq!(ShrinkConfig::default(), ShrinkConfig::linux_6_1());
+/// assert_ne!(ShrinkConfig::default(), ShrinkConfig::linux_6_1());
 /// assert_eq!(ShrinkConfig::default().swappiness, 60);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +56,8 @@ pub struct ShrinkConfig {
     pub boost_shrinks_slab: bool,
     /// Pages above a round's zone limit that are stepped over for each page that is wanted.
     pub skips_a_page: u32,
+    /// What is made of a page that comes back.
+    pub refaults: Refaults,
 }
 
 impl ShrinkConfig {
@@ -36,18 +71,27 @@ impl ShrinkConfig {
             park_dirty: true,
             boost_shrinks_slab: false,
             skips_a_page: 1024,
+            refaults: Refaults::ActiveAndAnon,
         }
     }
 
-    /// Linux 3.13 and 3.16.
+    /// Linux 3.13.
     #[must_use]
     pub const fn linux_3_13() -> Self {
-        Self { anon_active_at_once: true, files_half_active: true, park_dirty: false, ..Self::linux_6_1() }
+        let refaults = Refaults::Ignored;
+        Self { anon_active_at_once: true, files_half_active: true, park_dirty: false, refaults, ..Self::linux_6_1() }
+    }
+
+    /// Linux 3.16: it recognises a working set.
+    #[must_use]
+    pub const fn linux_3_16() -> Self {
+        Self { refaults: Refaults::ActiveFiles, ..Self::linux_3_13() }
     }
 }
 
 impl Default for ShrinkConfig {
+    /// Linux 6.1's, with [`Refaults::Streams`].
     fn default() -> Self {
-        Self::linux_6_1()
+        Self { refaults: Refaults::Streams, ..Self::linux_6_1() }
     }
 }

@@ -14,11 +14,11 @@ use core::marker::PhantomData;
 
 use pageblock_frame::reclaim::{FilePages, RECLAIM_CLUSTER, Reclaim, Shrink, Shrunk};
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{NodeId, Pfn, Platform, ZoneKind, const_unless_model};
+use pageblock_frame::{DescFlags, NodeId, Pfn, Platform, ZoneKind, const_unless_model};
 use pageblock_lru::{LruList, Refault, Swap};
 
 pub use area::{Area, ZoneScan, ZoneSpan};
-pub use config::ShrinkConfig;
+pub use config::{Refaults, ShrinkConfig};
 pub use events::ShrinkStat;
 pub use owner::{Evicted, Mapped, Outcome, PageOwner, Victim};
 pub use proportion::inactive_is_low;
@@ -138,12 +138,20 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
 
     /// Judges a page that comes back where it was evicted, and makes it active if it belongs to the working set
     /// (`workingset_refault()`). Its frame `pfn` is on no list yet. `None` if the lists that it left, or those for the frame, are not
-    /// among these.
+    /// among these, or nothing is made of it ([`ShrinkConfig::refaults`]).
     pub fn refault(&self, pfn: Pfn, evicted: Evicted) -> Option<Refault> {
         let left = self.areas.get(usize::from(evicted.area))?.lru();
-        let refault = left.refault(evicted.shadow, left.workingset_frames(self.owner.swap()));
+        let swap = match self.config.refaults {
+            Refaults::Ignored => return None,
+            Refaults::ActiveFiles => Swap::Absent,
+            Refaults::ActiveAndAnon | Refaults::Streams => self.owner.swap(),
+        };
+        let refault = left.refault(evicted.shadow, left.workingset_frames(swap));
         let joins = self.areas.iter().find(|area| area.lru().index_of(pfn).is_some())?;
         joins.lru().readmit(pfn, refault);
+        if !refault.workingset && self.config.refaults.leaves_behind(left.age()) {
+            joins.lru().page(pfn)?.set_flags(DescFlags::BEHIND);
+        }
         Some(refault)
     }
 

@@ -201,7 +201,12 @@ impl Memory {
                 _ => DescFlags::empty(),
             };
             page.store_flags(kind);
-            if holder.name().is_some() {
+            if let Some(name) = holder.name() {
+                if matches!(name, Name::File { .. })
+                    && let Some(hooks) = self.hooks()
+                {
+                    hooks.enters(pfn, name, gfp.contains(Gfp::WRITE));
+                }
                 lru.add(pfn);
             }
         }

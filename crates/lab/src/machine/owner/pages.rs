@@ -110,9 +110,17 @@ impl Memory {
         zone.is_some_and(|zone| zone.split::<super::Sim>(pfn, PAGEBLOCK_ORDER, Order::ZERO).is_ok())
     }
 
+    /// A page was used: if it is of a stream that is too long, it goes first. True if so.
+    pub(crate) fn leave_behind(&self, pfn: Pfn) -> bool {
+        self.page(pfn).is_some_and(|(lru, _)| lru.leave_behind(pfn))
+    }
+
     /// A page was used: the first time it counts as referenced, the second time it becomes active (`folio_mark_accessed()`).
     pub(crate) fn touch(&self, pfn: Pfn) {
         let Some((lru, page)) = self.page(pfn) else { return };
+        if lru.leave_behind(pfn) {
+            return;
+        }
         if !page.set_flags(DescFlags::REFERENCED).contains(DescFlags::REFERENCED) {
             return;
         }

@@ -9,6 +9,7 @@ use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{CpuId, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 
+use super::holder::Name;
 use super::memory::Memory;
 
 /// What the machine around a [`Memory`] does when the allocator asks for it. Called with no borrow held, and may allocate and
@@ -38,6 +39,8 @@ pub(crate) trait Hooks {
     fn shrink(&self, _round: &Shrink) -> Option<Shrunk> {
         None
     }
+    /// A page of a file is in memory from now on, but on no list yet; it will be written, not read, if `written`.
+    fn enters(&self, _pfn: Pfn, _name: Name, _written: bool) {}
     /// Pages of files in a zone, for the limit on dirty ones.
     fn file_pages(&self, _node: NodeId, _zone: ZoneKind) -> FilePages {
         FilePages::default()

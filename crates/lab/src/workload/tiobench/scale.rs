@@ -22,7 +22,8 @@ const RESERVE_RATIO: u64 = 256;
 pub(crate) fn setup(bytes: u64, variant: Variant, seed: u64) -> Setup {
     let limits = zones_of(bytes, DMA32);
     let config = variant.config().zones(limits).min_free_kbytes(Some(min_free(bytes)));
-    Setup::new(bytes, CPUS, config, variant.lru()).seed(seed)
+    let setup = Setup::new(bytes, CPUS, config, variant.lru()).seed(seed);
+    Setup { shrink: variant.shrink(), ..setup }
 }
 
 /// `min_free_kbytes`, in KiB: Linux's, but so little that 1.5 times DMA32's min, which is batch and gap, stays a fifth below its reserve.

@@ -1,7 +1,7 @@
 //! Whose rules a machine follows: Linux 3.16, and what differs from it.
 
 use pageblock::{Config, FairPolicy};
-use pageblock_reclaim::{BalanceGap, ClassZone, Config as ReclaimConfig};
+use pageblock_reclaim::{BalanceGap, ClassZone, Config as ReclaimConfig, ShrinkConfig};
 use serde::Serialize;
 
 use crate::machine::owner::LruScope;
@@ -91,6 +91,11 @@ impl Variant {
             Self::SeriesClassZone => linux.reclaim(no_gap).fair_zones(FairPolicy::SeriesV4R8),
             Self::Default => Config::default(),
         }
+    }
+
+    /// How its lists are scanned.
+    pub(crate) fn shrink(self) -> ShrinkConfig {
+        if matches!(self, Self::Default) { ShrinkConfig::default() } else { ShrinkConfig::linux_3_16() }
     }
 
     /// What its LRU lists belong to.

@@ -44,6 +44,9 @@ pub(crate) struct Run {
     pub(crate) released: Pair,
     /// Frames handed out in it.
     pub(crate) released_allocs: Pair,
+    /// Frames handed out in another quarter, after the kernel had given its frames back; and how many those were.
+    pub(crate) returned_allocs: Pair,
+    pub(crate) returned: u64,
     pub(crate) seconds: f64,
 }
 
@@ -104,7 +107,7 @@ fn one(args: &TwoFilesArgs, variant: Variant, seed: u64) -> anyhow::Result<Run> 
     let (cycle, scanned_cycle) = cycle(&scene)?;
     let (high, min_reserve, low_reserve) = scene.marks();
     let least_free = scene.least_free();
-    let (released, released_allocs) = release(&scene, high)?;
+    let Release { released, released_allocs, returned_allocs, returned } = release(&scene, high)?;
     if args.check {
         scene.check()?;
     }
@@ -124,6 +127,8 @@ fn one(args: &TwoFilesArgs, variant: Variant, seed: u64) -> anyhow::Result<Run> 
         low_reserve,
         released,
         released_allocs,
+        returned_allocs,
+        returned,
         seconds: scene.seconds(),
     })
 }
@@ -137,14 +142,29 @@ fn cycle(scene: &Scene) -> anyhow::Result<(u64, Pair)> {
     Ok((scene.tail(third), scene.scanned().since(before)))
 }
 
-/// The kernel takes DMA32 below its high watermark; then a quarter of memory is read. What was looked at in it, and handed out.
-fn release(scene: &Scene, high: u64) -> anyhow::Result<(Pair, Pair)> {
+/// What [`release`] found; see [`Run`].
+struct Release {
+    released: Pair,
+    released_allocs: Pair,
+    returned_allocs: Pair,
+    returned: u64,
+}
+
+/// The kernel takes DMA32 below its high watermark, and a quarter of memory is read; then it gives back what it took, and as much is read
+/// again.
+fn release(scene: &Scene, high: u64) -> anyhow::Result<Release> {
     let wanted = scene.free().dma32.saturating_sub(high * 3 / 4);
     let scanned = scene.scanned();
-    scene.kernel_frames(wanted, Gfp::KERNEL | Gfp::DMA32)?;
-    let allocs = scene.allocs();
+    let taken = scene.kernel_frames(wanted, Gfp::KERNEL | Gfp::DMA32)?;
     let pages = scene.managed().both() / 4;
-    let file = scene.file(pages);
-    scene.read(file, (0, pages))?;
-    Ok((scene.scanned().since(scanned), scene.allocs().since(allocs)))
+    let quarter = || {
+        let allocs = scene.allocs();
+        scene.read(scene.file(pages), (0, pages))?;
+        anyhow::Ok(scene.allocs().since(allocs))
+    };
+    let released_allocs = quarter()?;
+    let released = scene.scanned().since(scanned);
+    let returned = taken.len() as u64;
+    scene.give_back(taken);
+    Ok(Release { released, released_allocs, returned_allocs: quarter()?, returned })
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, ensure};
 use pageblock::{Gfp, NodeId, Zone, ZoneKind};
-use pageblock_frame::Order;
+use pageblock_frame::{Order, Pfn};
 use serde::Serialize;
 
 use crate::machine::owner::{Holder, Name};
@@ -100,14 +100,20 @@ impl Scene {
         Ok(self.machine.transferred().0 - before)
     }
 
-    /// The kernel takes frames for itself, and keeps them.
-    pub(crate) fn kernel_frames(&self, frames: u64, gfp: Gfp) -> anyhow::Result<()> {
-        for _ in 0..frames {
-            let holder = Holder::Kernel { order: Order::ZERO };
-            self.machine.memory().take(holder, gfp).context("the kernel gets no frame")?;
-        }
+    /// The kernel takes frames for itself, and keeps them until it [gives them back](Self::give_back).
+    pub(crate) fn kernel_frames(&self, frames: u64, gfp: Gfp) -> anyhow::Result<Vec<Pfn>> {
+        let take = |_| self.machine.memory().take(Holder::Kernel { order: Order::ZERO }, gfp);
+        let taken: Result<_, _> = (0..frames).map(take).collect();
+        let taken = taken.context("the kernel gets no frame")?;
         self.rest();
-        Ok(())
+        Ok(taken)
+    }
+
+    /// The kernel frees what it took.
+    pub(crate) fn give_back(&self, frames: Vec<Pfn>) {
+        for pfn in frames {
+            self.machine.memory().free(pfn);
+        }
     }
 
     /// A second without anybody but the kernel's threads.
