@@ -69,14 +69,11 @@ fn both_zones_age_and_without_the_class_zone_dma32_never() {
         assert!(on > 0.98 * off, "{on} with the policy, {off} without");
         let (gap, both) = (throughput(of("no-gap"), "SeqRead"), throughput(base, "SeqRead"));
         assert!((gap - both).abs() < 0.02 * both, "{gap} {both}");
-        // Our default reads as fast as the best of them.
-        let all = outcome["rows"].as_array().unwrap();
-        let best = all.iter().map(|row| throughput(&row["runs"][seed], "SeqRead")).fold(0.0, f64::max);
-        assert!(
-            throughput(of("default"), "SeqRead") >= 0.98 * best,
-            "{} of {best}",
-            throughput(of("default"), "SeqRead")
-        );
+        // Our default reads faster than the best of the others: it keeps a part of what goes round, in all zones.
+        let others = outcome["rows"].as_array().unwrap().iter().filter(|row| row["variant"] != "default");
+        let best = others.map(|row| throughput(&row["runs"][seed], "SeqRead")).fold(0.0, f64::max);
+        let ours = throughput(of("default"), "SeqRead");
+        assert!(ours > 1.1 * best, "{ours}, the best other {best}");
     }
 }
 

@@ -173,7 +173,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
             }
         }
         match verdict {
-            Verdict::Activate => self.activate(place, page),
+            Verdict::Activate => self.activate(place, page, true),
             Verdict::Writing | Verdict::Dirty => {
                 let again = desc.set_flags(DescFlags::RECLAIM).contains(DescFlags::RECLAIM);
                 let counter = if verdict == Verdict::Writing { &mut seen.writing } else { &mut seen.dirty };
@@ -185,22 +185,24 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
                     add(&self.events.immediate, frames);
                 }
                 if self.config.park_dirty {
-                    self.activate(place, page);
+                    self.activate(place, page, self.config.refaults.parking_ages());
                 }
             }
             Verdict::Keep | Verdict::Reclaim => {}
         }
     }
 
-    /// Makes a page active: it goes to that list when it is put back. The lists' clock advances, for it makes room.
-    fn activate(&self, place: Place<'_, '_>, page: &Victim<'_, '_>) {
+    /// Makes a page active: it goes to that list when it is put back. The lists' clock advances if that `ages`, for it makes room.
+    fn activate(&self, place: Place<'_, '_>, page: &Victim<'_, '_>, ages: bool) {
         let lru = place.area.lru();
         let Some(desc) = lru.page(page.pfn()) else { return };
         if desc.flags().contains(DescFlags::MLOCKED) {
             return;
         }
         desc.set_flags(DescFlags::ACTIVE);
-        lru.advance_age(page.frames());
+        if ages {
+            lru.advance_age(page.frames());
+        }
         add(&self.events.activate, page.frames());
         place.area.note_cost(page.flags().contains(DescFlags::FILE), page.frames());
     }
@@ -222,7 +224,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
                     }
                     continue;
                 }
-                Outcome::Activate => self.activate(place, &page),
+                Outcome::Activate => self.activate(place, &page, true),
                 Outcome::Written => {
                     add(&self.events.written, page.frames());
                     place.area.note_cost(page.flags().contains(DescFlags::FILE), page.frames());

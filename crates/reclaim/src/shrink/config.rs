@@ -27,6 +27,12 @@ pub enum Refaults {
 const RUN: u64 = 1024;
 
 impl Refaults {
+    /// True if the lists' clock advances by a page that goes out of the way to be written, as it does by one that is in use. Then what a writer
+    /// evicts seems to be of long ago, and what follows it of just now.
+    pub(crate) const fn parking_ages(self) -> bool {
+        !matches!(self, Self::Streams)
+    }
+
     /// True if a page that comes back at this time of the lists' clock, too late, is to be given up first.
     pub(crate) const fn leaves_behind(self, age: u64) -> bool {
         matches!(self, Self::Streams) && !(age / RUN).is_multiple_of(4)

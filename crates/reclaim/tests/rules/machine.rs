@@ -145,7 +145,7 @@ pub(crate) fn on_machine<R>(config: Config, work: impl FnOnce(&Machine<'_>) -> R
         })
         .collect();
     let areas: Vec<Area<'_, '_>> = sets.iter().zip(&spans).map(|(lru, zones)| Area::new(NODE, lru, zones)).collect();
-    let rules = if by_zone { ShrinkConfig::linux_3_13() } else { ShrinkConfig::linux_6_1() };
+    let rules = if by_zone { ShrinkConfig::linux_3_16() } else { ShrinkConfig::linux_6_1() };
     let shrinker = Shrinker::new(&areas, Cache(&memory, &table), rules);
     let kswapd = Kswapd::new(NODE, config);
     let machine = Machine {

@@ -23,8 +23,8 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
     let _ = writeln!(
         text,
         "Percent: more than 3.16 has. {} MiB of memory, files twice as large, {} run{} of each, seed {}. Velocity: frames that kswapd and\n\
-         tasks looked at, a second. The disk serves requests in the order in which they come: no elevator keeps several readers apart,\n\
-         as CFQ did for the seed.",
+         tasks looked at, a second. The disk has an elevator in the manner of CFQ: readers take turns by slices of time. Pages are\n\
+         read ahead 128 KiB at a time, for which the reader waits.",
         outcome.memory_bytes >> 20,
         outcome.iterations,
         if outcome.iterations == 1 { "" } else { "s" },
