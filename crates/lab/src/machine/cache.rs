@@ -4,7 +4,7 @@ use pageblock_frame::{DescFlags, Gfp};
 
 use super::disk::Transfer;
 use super::owner::Name;
-use super::{FileId, Machine, Time, costs};
+use super::{FileId, Kind, Machine, Time, costs};
 
 /// A reader's place in a file, from which its read-ahead follows (`struct file_ra_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,10 +42,11 @@ impl Machine {
         if kinds.is_empty() {
             return None;
         }
+        let buffer = kinds.contains(&Kind::Inode).then(|| self.use_buffer(file)).flatten();
         let objects = kinds.into_iter().filter_map(|kind| self.object(kind)).collect();
         let unwanted = self.files.borrow_mut().know(file, objects);
         self.release(unwanted);
-        None
+        buffer
     }
 
     /// Reads `count` pages from page `first` on. If some had to come from the disk, the time when they are there.

@@ -165,6 +165,21 @@ impl Files {
         unwanted
     }
 
+    /// True if the file is known in memory, without an object of this kind.
+    pub(crate) fn lacks(&self, id: FileId, kind: Kind) -> bool {
+        let file = self.files.get(id.0 as usize).filter(|file| !file.objects.is_empty());
+        file.is_some_and(|file| file.objects.iter().all(|object| object.kind() != kind))
+    }
+
+    /// One more object that goes with the inode. Back comes one that the file has no place for.
+    pub(crate) fn attach(&mut self, id: FileId, object: Object) -> Option<Object> {
+        if !self.lacks(id, object.kind()) {
+            return Some(object);
+        }
+        self.files.get_mut(id.0 as usize)?.objects.push(object);
+        None
+    }
+
     /// Looks at the file that was looked at longest ago (`prune_dcache_sb()` and `prune_icache_sb()`). `None` if no file is known.
     pub(crate) fn prune(&mut self) -> Option<Pruned> {
         loop {

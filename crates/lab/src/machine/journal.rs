@@ -47,6 +47,7 @@ impl Journal {
 impl Machine {
     /// A file was created, deleted, or read for the first time.
     pub(super) fn journal(&self, file: FileId) {
+        self.log_inode(file);
         if self.journal_hold == 0 {
             return;
         }

@@ -8,7 +8,7 @@
 //! * [`owner`]: who has each frame of its memory, and what follows from that: what can be moved, what can be given up
 //! * `disk`, `waits`: an elevator, and who waits for it
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
-//! * `journal`: the file system's own pages; `mapped`: programs and libraries
+//! * `journal`, `xfs`: the file system's own pages, of ext4 and of XFS; `mapped`: programs and libraries
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
 //! * `shadows`: what remains of evicted pages
 //! * `reclaim`: what the pages' owner does for whoever scans the LRU lists
@@ -42,6 +42,7 @@ mod threads;
 mod time;
 mod waits;
 mod writeback;
+mod xfs;
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -74,6 +75,7 @@ use slab::Slabs;
 use threads::Threads;
 use waits::Waits;
 use writeback::Dirty;
+use xfs::Buffers;
 
 /// A machine. Lives on one thread.
 ///
@@ -102,6 +104,9 @@ pub(crate) struct Machine {
     journal: RefCell<Journal>,
     /// Nanoseconds for which the journal holds a page; 0: there is none.
     journal_hold: u64,
+    /// The file system is XFS, with these buffers.
+    is_xfs: bool,
+    buffers: RefCell<Buffers>,
     /// Age at which dirty pages are written, in nanoseconds.
     dirty_expire: u64,
     tally: RefCell<Tally>,
@@ -146,6 +151,8 @@ impl Machine {
                 threads: Threads::default(),
                 journal: RefCell::default(),
                 journal_hold: setup.journal_hold,
+                is_xfs: setup.is_xfs,
+                buffers: RefCell::default(),
                 dirty_expire: setup.dirty_expire,
                 tally: RefCell::default(),
                 scanners: Cell::default(),

@@ -12,7 +12,7 @@ use super::{FileId, Kind, Machine, costs};
 /// Looks until a file that nobody uses is forgotten.
 const LOOKS: u32 = 4;
 /// What a shrinker looks at in one go.
-const BATCH: u64 = 128;
+pub(super) const BATCH: u64 = 128;
 
 impl Machine {
     /// Allocates an object; `None` if memory is out.
@@ -76,7 +76,10 @@ impl Machine {
 
     /// Looks at as many dentries and inodes as is fair for what was looked at of the LRU lists (`shrink_slab()`).
     pub(super) fn shrink_objects(&self, slab: &Slab) -> Shrunk {
-        let known = self.files.borrow().known();
+        // Frames of buffers are not counted as those of slabs are.
+        self.shrink_buffers(slab);
+        // Of each node's lists the same share; which objects are whose is not kept apart.
+        let known = self.files.borrow().known() / self.nodes();
         let share = match self.lists_are_nodes {
             true => slab.share(known),
             false => slab.share_3_13(known),

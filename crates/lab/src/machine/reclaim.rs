@@ -69,8 +69,8 @@ impl PageOwner for Pages {
         self.machine().map_or(Shrunk::default(), |machine| machine.shrink_objects(slab))
     }
 
-    fn dirty(&self, _node: NodeId, zone: ZoneKind) -> u64 {
-        self.machine().map_or(0, |machine| machine.dirty.borrow().in_zone(zone))
+    fn dirty(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        self.machine().map_or(0, |machine| machine.dirty.borrow().in_zone((node, zone)))
     }
 
     fn start_writeback(&self, _node: NodeId) {

@@ -17,6 +17,8 @@ pub(crate) struct Setup {
     pub(crate) shrink: ShrinkConfig,
     /// Nanoseconds for which a file system's journal holds its pages; 0, the default, for no such thing.
     pub(crate) journal_hold: u64,
+    /// The file system is XFS: inodes have log items, and are read through buffers.
+    pub(crate) is_xfs: bool,
     /// Age at which dirty pages are written, in nanoseconds.
     pub(crate) dirty_expire: u64,
     /// CPUs, up to 64.
@@ -39,6 +41,7 @@ impl Setup {
             memory,
             shrink,
             journal_hold: 0,
+            is_xfs: false,
             dirty_expire: costs::DIRTY_EXPIRE,
             cpus,
             seed: 1,

@@ -20,11 +20,13 @@ pub(crate) enum Kind {
     RadixNode,
     /// What belongs to a process and cannot be reclaimed: areas, descriptors of files, credentials; 256 bytes a piece.
     Process,
+    /// `xfs_ili`, the log item of an inode of XFS that was changed: 168 bytes.
+    LogItem,
 }
 
 impl Kind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 4] = [Self::Dentry, Self::Inode, Self::RadixNode, Self::Process];
+    pub(crate) const ALL: [Self; 5] = [Self::Dentry, Self::Inode, Self::RadixNode, Self::Process, Self::LogItem];
 
     /// Size of an object, in bytes.
     const fn bytes(self) -> u64 {
@@ -33,13 +35,14 @@ impl Kind {
             Self::Inode => 900,
             Self::RadixNode => 560,
             Self::Process => 256,
+            Self::LogItem => 168,
         }
     }
 
     /// Size of a slab, unless memory is short: then one frame.
     pub(crate) const fn order(self) -> Order {
         match self {
-            Self::Dentry | Self::Process => Order::ZERO,
+            Self::Dentry | Self::Process | Self::LogItem => Order::ZERO,
             Self::RadixNode => Order::saturating(2),
             Self::Inode => Order::saturating(3),
         }
@@ -52,7 +55,7 @@ impl Kind {
 
     /// Whether the kernel can get such objects back (`SLAB_RECLAIM_ACCOUNT`): its frames are of the reclaimable type.
     pub(crate) const fn is_reclaimable(self) -> bool {
-        !matches!(self, Self::Process)
+        !matches!(self, Self::Process | Self::LogItem)
     }
 }
 

@@ -29,6 +29,11 @@ impl Machine {
         *self.threads.flusher.borrow_mut() = Some(flusher);
     }
 
+    /// Nodes, at least one.
+    pub(super) fn nodes(&self) -> u64 {
+        (self.threads.kswapd.borrow().len() as u64).max(1)
+    }
+
     pub(super) fn wake_kswapd(&self, node: NodeId) {
         self.wake(self.threads.kswapd.borrow().get(node.index()).copied());
     }

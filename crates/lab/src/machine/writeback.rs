@@ -1,12 +1,15 @@
 //! Dirty pages, and the thread that takes them to the disk.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use pageblock_frame::{Pfn, ZoneKind};
+use pageblock_frame::{NodeId, Pfn, ZoneKind};
 
 use super::disk::Transfer;
 use super::owner::Name;
 use super::{Actor, FileId, Machine, Next, Time, costs};
+
+/// A zone: its node and its kind.
+type Place = (NodeId, ZoneKind);
 
 /// Pages that were written to, in the order in which they were.
 ///
@@ -15,13 +18,13 @@ use super::{Actor, FileId, Machine, Next, Time, costs};
 /// | `queue` | every dirty page once at least; entries whose page is clean or gone by now are void |
 /// | `dirty` | pages marked dirty |
 /// | `written_back` | pages on their way to the disk |
-/// | `zones` | both, by kind of zone |
+/// | `zones` | both, by node and kind of zone |
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
     queue: VecDeque<(Time, FileId, u32)>,
     dirty: u64,
     written_back: u64,
-    zones: [u64; ZoneKind::COUNT],
+    zones: BTreeMap<Place, u64>,
     /// Pages that are to be written soon, whatever their age and number.
     hurried: u64,
     sync: bool,
@@ -29,26 +32,30 @@ pub(super) struct Dirty {
 
 impl Dirty {
     /// A page in this zone became dirty.
-    pub(super) fn add(&mut self, now: Time, (file, page): (FileId, u32), zone: ZoneKind) {
+    pub(super) fn add(&mut self, now: Time, (file, page): (FileId, u32), zone: Place) {
         self.queue.push_back((now, file, page));
         self.dirty += 1;
-        self.zones[zone.index()] += 1;
+        self.enter(zone);
+    }
+
+    fn enter(&mut self, zone: Place) {
+        *self.zones.entry(zone).or_default() += 1;
     }
 
     /// A dirty page in this zone is gone.
-    pub(super) fn forget(&mut self, zone: ZoneKind) {
+    pub(super) fn forget(&mut self, zone: Place) {
         self.dirty = self.dirty.saturating_sub(1);
         self.leave(zone);
     }
 
-    fn leave(&mut self, zone: ZoneKind) {
-        let pages = &mut self.zones[zone.index()];
+    fn leave(&mut self, zone: Place) {
+        let pages = self.zones.entry(zone).or_default();
         *pages = pages.saturating_sub(1);
     }
 
-    /// Dirty pages of a kind of zone, and pages being written.
-    pub(super) fn in_zone(&self, zone: ZoneKind) -> u64 {
-        self.zones[zone.index()]
+    /// Dirty pages of a zone, and pages being written.
+    pub(super) fn in_zone(&self, zone: Place) -> u64 {
+        self.zones.get(&zone).copied().unwrap_or_default()
     }
 
     fn wants_writing(&self) -> bool {
@@ -75,8 +82,9 @@ impl Machine {
     }
 
     /// The kind of zone that a frame is in.
-    pub(super) fn zone_of(&self, pfn: Pfn) -> ZoneKind {
-        self.memory.allocator().zone_of(pfn).map_or(ZoneKind::Normal, pageblock::Zone::kind)
+    pub(super) fn zone_of(&self, pfn: Pfn) -> Place {
+        let zone = self.memory.allocator().zone_of(pfn);
+        zone.map_or((NodeId::default(), ZoneKind::Normal), |zone| (zone.node(), zone.kind()))
     }
 
     /// Dirty pages, and pages being written.
@@ -139,7 +147,7 @@ impl Machine {
         if begun {
             let mut dirty = self.dirty.borrow_mut();
             dirty.written_back += 1;
-            dirty.zones[self.zone_of(pfn).index()] += 1;
+            dirty.enter(self.zone_of(pfn));
         }
         begun
     }

@@ -34,8 +34,8 @@ impl Actor for Writer {
         }
         self.left -= 1;
         let file = machine.create_file(FILE_PAGES);
-        machine.open(file);
-        let until = machine.write(file, 0, FILE_PAGES);
+        let opened = machine.open(file);
+        let until = machine.write(file, 0, FILE_PAGES).max(opened);
         self.files.borrow_mut().push(file);
         until.map_or(Next::Run, Next::Sleep)
     }

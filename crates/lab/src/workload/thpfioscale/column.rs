@@ -122,6 +122,7 @@ impl Block {
         setup.memory.regions = (0..nodes).map(region).collect();
         setup.memory.cpu_nodes = (0..nodes).flat_map(|n| vec![NodeId::new(n as u8); self.cpus() as usize]).collect();
         setup.marks_second_use = true;
+        setup.is_xfs = true;
         setup.seed(seed)
     }
 }
