@@ -6,6 +6,7 @@
 
 mod attempt;
 mod measure;
+mod pages;
 mod plot;
 mod published;
 mod scene;

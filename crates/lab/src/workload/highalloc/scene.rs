@@ -1,16 +1,18 @@
 //! The machine of the experiment, and how it is filled.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 use anyhow::Context;
 use pageblock::{Config, Region};
 use pageblock_frame::{Gfp, Order, PAGE_SIZE, Pfn};
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use super::threads::Threads;
+use super::threads::{Freed, Threads};
 use crate::machine::owner::{Entered, Holder, Memory, MemoryConfig, Name};
 
 /// Which pages come when.
@@ -81,12 +83,14 @@ const BOOT_MOVABLE: u32 = 767;
 /// Of the memory, bytes that a kernel of that configuration keeps from the allocator beside the frame descriptors.
 const KERNEL_IMAGE: u64 = 33 << 20;
 const MIB: u64 = 1 << 20;
-/// Simulated nanoseconds that a page takes to be filled and to be freed on the measured machine, which ran in an emulator, and a huge
-/// page; and the time between two steps of the experiment.
+/// Simulated nanoseconds that a page takes to be filled on the measured machine, which ran in an emulator, without a fault for the
+/// kernel's, and a huge page.
 const PAGE_TIME: u64 = 20_000;
-const FREE_TIME: u64 = 5_000;
+const KERNEL_TIME: u64 = 5_000;
 pub(super) const HUGE_TIME: u64 = 1_000_000;
-const PAUSE: u64 = 1_000_000_000;
+/// Between fill and free the program counts what it has; before the attempts, and at rest, the counters under `/proc` are read.
+const COUNT: u64 = 20_000_000;
+const SNAPSHOT: Range<u64> = 300_000_000..1_000_000_000;
 /// Pages whose entries are in one page table, and pages that a slab page of page cache nodes describes.
 const ENTRIES: u64 = 512;
 const NODE_PAGES: u64 = 7 * 64;
@@ -130,7 +134,7 @@ impl Scene {
         let raised = (preset != Preset::OwnMarks).then(|| recommended_min_free(managed, 2));
         let config = config().min_free_kbytes(raised);
         let memory = Memory::new(&MemoryConfig::new(vec![Region::from((0, bytes, true))], config))?;
-        let threads = Rc::new(Threads::new());
+        let threads = Rc::new(Threads::new(&memory));
         memory.set_hooks(Some(threads.clone()));
         let _entered = memory.enter();
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -151,12 +155,14 @@ impl Scene {
     pub(crate) fn fill(&mut self, pattern: Pattern, share: u64) -> anyhow::Result<()> {
         let frames = self.memory.allocator().stats().free * FILL / 100;
         match pattern {
-            Pattern::Alt => self.interleave(frames, share),
+            Pattern::Alt => self.interleave(frames, share)?,
             Pattern::Late => {
                 self.interleave(frames, 0)?;
-                (0..frames * share / (100 - share)).try_for_each(|_| self.take(Kind::Kernel))
+                (0..frames * share / (100 - share)).try_for_each(|_| self.take(Kind::Kernel))?;
             }
         }
+        self.threads.pass(&self.memory, COUNT);
+        Ok(())
     }
 
     /// Pages of all kinds in turn, each kind as evenly as its share allows.
@@ -195,7 +201,7 @@ impl Scene {
                 self.memory.take_page(Name::File { file: FILE, index: self.next.1 }, Gfp::HIGHUSER_MOVABLE)
             }
         };
-        self.threads.pass(&self.memory, PAGE_TIME);
+        self.threads.pass(&self.memory, if kind == Kind::Kernel { KERNEL_TIME } else { PAGE_TIME });
         taken.map(drop).context("memory ran out while it was filled")
     }
 
@@ -206,20 +212,25 @@ impl Scene {
         Ok(())
     }
 
-    /// Frees a random half of each kind, page by page.
+    /// The machine's counters are read: time for the background threads, and each run begins its next step at another moment of theirs.
+    fn snapshot(&mut self) {
+        let time = self.random.random_range(SNAPSHOT);
+        self.threads.pass(&self.memory, time);
+    }
+
+    /// Frees a random half of each kind, page by page; by name, because kcompactd moves them meanwhile.
     pub(crate) fn free_half(&mut self) {
-        let of = |names| self.memory.pages_of(names).into_iter().map(|(_, pfn)| pfn).collect::<Vec<_>>();
-        let mut kinds = [of(Name::of_process(PROCESS)), of(Name::of_file(FILE)), std::mem::take(&mut self.kernel)];
-        for pages in &mut kinds {
+        let mut frees = VecDeque::new();
+        for names in [Name::of_process(PROCESS), Name::of_file(FILE)] {
+            let mut pages = self.memory.pages_of(names);
             pages.shuffle(&mut self.random);
-            for pfn in pages.drain(..pages.len() / 2) {
-                self.memory.free(pfn);
-                self.threads.pass(&self.memory, FREE_TIME);
-            }
+            let half = pages.len() / 2;
+            frees.extend(pages.into_iter().take(half).map(|(name, _)| Freed::Page(name)));
         }
-        let [_, _, kernel] = kinds;
-        self.kernel = kernel;
-        self.threads.pass(&self.memory, PAUSE);
+        self.kernel.shuffle(&mut self.random);
+        frees.extend(self.kernel.drain(..self.kernel.len() / 2).map(Freed::Kernel));
+        self.threads.free_all(&self.memory, frees);
+        self.snapshot();
     }
 
     /// Ends the process and the kernel pages; the page cache stays.
@@ -228,7 +239,7 @@ impl Scene {
         for pfn in std::mem::take(&mut self.kernel) {
             self.memory.free(pfn);
         }
-        self.threads.pass(&self.memory, PAUSE);
+        self.snapshot();
     }
 
     /// Pageblocks with pages of the experiment's kernel share, and in how many those would have room.
