@@ -33,7 +33,7 @@ impl Effort {
 
     /// What a refill of a per-CPU list may do, which keeps it below 5,000 instructions, too.
     pub(crate) const fn of_one_refill() -> Self {
-        Self(105)
+        Self(96)
     }
 
     pub(crate) const fn unlimited() -> Self {

@@ -18,7 +18,11 @@ use crate::zone::ZoneConfig;
 pub(crate) const BLOCK_SHIFT: u32 = 9;
 
 /// What the zone lock protects.
+///
+/// Aligned, so that the lock itself is not on a cache line of what its holder writes: who waits for it reads that line again and
+/// again.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct ZoneCore<'m> {
     pub(crate) blocks: &'m mut [Pageblock],
     pub(crate) states: StateTable<'m>,

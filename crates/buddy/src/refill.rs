@@ -31,8 +31,8 @@ pub struct Refill {
 
 /// What the parts of a refill take, in units of [`Effort`]: a pageblock that is looked for, recomputed and settled; a part of a word;
 /// a full word.
-const OPENED: u32 = 17;
-const PART: u32 = 7;
+const OPENED: u32 = 20;
+const PART: u32 = 8;
 const FULL: u32 = 4;
 /// So many blocks take one unit.
 const BLOCKS: u32 = 3;

@@ -41,7 +41,8 @@ pub(crate) const MOST_DOUBLINGS: u8 = 5;
 
 impl Tune {
     pub(crate) const fn new(sizes: Sizes) -> Self {
-        let list = ListTune { overflowed: false, doublings: 0 };
+        // The first refill is a batch: it comes with one doubling more.
+        let list = ListTune { overflowed: false, doublings: 2 };
         Self { count: 0, high: sizes.high, factor: 0, refills: 0, high_before: false, freed: 0, lists: [list; STACKS] }
     }
 }
