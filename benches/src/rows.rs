@@ -113,7 +113,7 @@ const STEP: Size = (MIX.0, 2);
 const PASS: Size = ((POOL / 4, POOL), 1);
 /// The dearest history that `benches/worst` has found, without and with its last call.
 const WORST: Size = ((2 * DEAREST, 2 * DEAREST + 1), 1);
-const DEAREST: u64 = 92;
+const DEAREST: u64 = 89;
 /// Whether frames are freed in the order in which they were allocated.
 const IN_ORDER: bool = false;
 const RANDOM: bool = true;
