@@ -67,12 +67,13 @@ impl<'m> ZoneStorage<'m> {
             return None;
         }
         let blocks = carver.take::<Pageblock>(blocks_of(span, max_order))?;
-        let words = carver.take::<u64>(Self::words(blocks.len()))?;
+        // Behind what is aligned to cache lines, so that the state bytes of a word's 64 frames are one line.
         #[cfg(not(loom))]
         let states = carver.take::<AtomicU8>(states_of(span, max_order))?;
         // The model checker's atomics are not zeroes, but made one by one.
         #[cfg(loom)]
         let states = carver.take_with(states_of(span, max_order), |_| Some(AtomicU8::new(0)))?;
+        let words = carver.take::<u64>(Self::words(blocks.len()))?;
         Self::from_parts(blocks, states, words)
     }
 
