@@ -137,11 +137,24 @@ impl Migrate for Fixture {
 }
 
 /// What CPU 0 does meanwhile: takes the frame, from its list unless that has been asked for, gives it back, and takes one to
-/// keep. True if the one that it keeps was allocated while the pageblock was withheld.
+/// keep. With that, whether the pageblock was withheld as it took it.
 fn take_give_take(f: &Fixture) -> (Option<Pfn>, bool) {
     if let Some(pfn) = f.alloc() {
         f.free(pfn);
     }
+    keep(f)
+}
+
+/// As [`take_give_take`], but the kick arrives while it holds the frame: the list is emptied then, and the frame comes back later.
+fn take_kick_give_take(f: &Fixture) -> (Option<Pfn>, bool) {
+    if let Some(pfn) = f.alloc() {
+        f.lists.handle_kick(&f.zone);
+        f.free(pfn);
+    }
+    keep(f)
+}
+
+fn keep(f: &Fixture) -> (Option<Pfn>, bool) {
     let before = f.withheld.load(Ordering::Relaxed);
     let kept = f.alloc();
     (kept, before && f.withheld.load(Ordering::Relaxed))
@@ -229,7 +242,7 @@ fn a_withheld_pageblock_gets_its_frames_back_and_keeps_them() {
     static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
     explore(&EXECUTIONS, || {
         let fixture = Fixture::new();
-        let other = spawn(&fixture, take_give_take);
+        let other = spawn(&fixture, take_kick_give_take);
         let answered = fixture.on(1, withhold);
         let (kept, meanwhile) = other.join().unwrap();
         count(if answered { &AT_ONCE } else { &LATER }, true);
