@@ -1,5 +1,5 @@
-//! A run against an allocation and a free on the same pageblock, in every interleaving with up to two preemptions: of the zone here, through
-//! a per-CPU list in `lists`.
+//! A run against an allocation and a free on the same pageblock, in every interleaving with up to two preemptions: of
+//! the zone here, through a per-CPU list in `lists`.
 //!
 //! Bounds: two pageblocks with fourteen frames, of which pairs are wanted; two threads. The run is the real one.
 #![cfg(loom)]

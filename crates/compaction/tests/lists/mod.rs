@@ -1,7 +1,7 @@
 //! The scanner on one CPU, and another that allocates and frees frames of the same pageblock through its own list.
 //!
-//! The page and one frame make the pair that is wanted; the frame begins on CPU 0's list. CPU 1 asks for that list, as the facade does
-//! before a run, and works on whether or not CPU 0 has answered.
+//! The page and one frame make the pair that is wanted; the frame begins on CPU 0's list. CPU 1 asks for that list,
+//! as the facade does before it takes a range, and works on whether or not CPU 0 has answered.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
@@ -115,8 +115,8 @@ impl Fixture {
     }
 }
 
-/// The page's owner, and a look at CPU 0's list each time that the scanner asks whether to go on, which it does with the pageblock withheld.
-/// Other frames are none of its own: it refuses them.
+/// The page's owner, and a look at CPU 0's list each time that the scanner asks whether to go on, which it does with
+/// the pageblock withheld. Other frames are none of its own: it refuses them.
 impl Migrate for Fixture {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         self.owner.isolate(pfn, order, mode)
@@ -136,8 +136,8 @@ impl Migrate for Fixture {
     }
 }
 
-/// What CPU 0 does meanwhile: takes the frame, from its list unless that has been asked for, gives it back, and takes one to
-/// keep. With that, whether the pageblock was withheld as it took it.
+/// What CPU 0 does meanwhile: takes the frame, from its list unless that has been asked for, gives it back, and takes
+/// one to keep. With that, whether the pageblock was withheld as it took it.
 fn take_give_take(f: &Fixture) -> (Option<Pfn>, bool) {
     if let Some(pfn) = f.alloc() {
         f.free(pfn);
@@ -145,7 +145,8 @@ fn take_give_take(f: &Fixture) -> (Option<Pfn>, bool) {
     keep(f)
 }
 
-/// As [`take_give_take`], but the kick arrives while it holds the frame: the list is emptied then, and the frame comes back later.
+/// As [`take_give_take`], but the kick arrives while it holds the frame: the list is emptied then, and the frame
+/// comes back later.
 fn take_kick_give_take(f: &Fixture) -> (Option<Pfn>, bool) {
     if let Some(pfn) = f.alloc() {
         f.lists.handle_kick(&f.zone);
@@ -177,8 +178,8 @@ fn happened(counters: &[(&str, &AtomicUsize)]) {
     }
 }
 
-/// Takes the pair as the facade does for `alloc_contig_range`: nothing goes onto lists, what is there is asked for, and CPU 0 answers in
-/// its own time.
+/// Takes the pair as the facade does for `alloc_contig_range`: nothing goes onto lists, what is there is asked for,
+/// and CPU 0 answers in its own time.
 fn take_pair(f: &Fixture) -> Result<(), ContigError> {
     let compactor = Compactor::new(Config { largest_move: Order::ZERO, proactiveness: 0, ..Config::default() });
     f.lists.begin_isolation(&f.zone);
