@@ -19,8 +19,9 @@ pub const MAX_RESERVATIONS: usize = 32;
 ///
 /// ```
 /// use pageblock::{Config, ZoneSpreading};
-/// let config = Config::linux_3_13();
-/// assert_ne!(config.spreading(ZoneSpreading::On), config);
+/// let config = Config::linux_6_1();
+/// assert_eq!(config.spreading(ZoneSpreading::On), config);
+/// assert_ne!(Config::new().spreading(ZoneSpreading::On), Config::new());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZoneSpreading {
@@ -107,7 +108,7 @@ impl Config {
             max_order: Order::MAX,
             policy: Policy::new(),
             reserves: Reserves::new(),
-            spreading: ZoneSpreading::On,
+            spreading: ZoneSpreading::Throughout,
             boost: BoostRule { factor: BOOST_FACTOR, ..BoostRule::new() },
             stall_order: 0,
             fair: FairPolicy::Off,
@@ -204,7 +205,8 @@ impl Config {
         self
     }
 
-    /// Whether requests go to another zone, reclaim and compact rather than mix migrate types. Default: on, as in Linux.
+    /// Whether requests go to another zone, reclaim and compact rather than mix migrate types. Default: [`ZoneSpreading::Throughout`], which
+    /// is [`On`](ZoneSpreading::On), as in Linux, where the platform can neither reclaim nor compact.
     #[must_use]
     pub const fn spreading(mut self, spreading: ZoneSpreading) -> Self {
         self.spreading = spreading;

@@ -40,6 +40,7 @@ impl Config {
     pub const fn linux_6_1() -> Self {
         Self {
             policy: Policy::linux_6_1(),
+            spreading: ZoneSpreading::On,
             pcp: Some(PcpConfig::linux_6_1()),
             boost: BoostRule::new(),
             compaction: Some(CompactionConfig::linux_6_1()),
