@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::measure::{Outcome, Row, Run, SHARES};
 use super::published::{LinuxBlocks, LinuxRow, MEASURED, Published};
-use super::scene::Pattern;
+use super::scene::{Pattern, Preset};
 use crate::report::trimmed;
 
 /// All of it.
@@ -158,11 +158,15 @@ fn remarks(outcome: &Outcome) -> String {
     let runs = || outcome.rows.iter().flat_map(|row| &row.runs);
     let managed = runs().map(|run| run.managed_blocks).max().unwrap_or(0);
     let free = mean(&runs().map(|run| run.free_blocks as f64).collect::<Vec<_>>());
+    let raised = || outcome.rows.iter().filter(|row| row.preset != Preset::OwnMarks).flat_map(|row| &row.runs);
+    let most =
+        mean(&raised().map(|run| 100.0 * run.usable_blocks as f64 / run.free_blocks.max(1) as f64).collect::<Vec<_>>());
     format!(
         "Blocks of order 9 taken until {} requests in a row failed, of {managed} managed ({} MiB); {} runs of each line, seed {}.\n\
          % of free: of what the free pages before the attempt would make ({free:.0} blocks on average); % usable: of those above the\n\
          min watermarks; over 100 where page cache was reclaimed. At rest: with what could be had after the process had ended and the\n\
-         kernel pages were freed. Scanned: by both scanners. Watermarks: as khugepaged sets them; \"own marks\": by the formula.\n{}",
+         kernel pages were freed. Scanned: by both scanners. Watermarks: as khugepaged sets them; \"own marks\": by the formula.\n\
+         As khugepaged sets them they leave {most:.0} % of the free pages on average: more than that takes reclaim.\n{}",
         outcome.patience,
         outcome.memory_bytes >> 20,
         outcome.iterations,
