@@ -127,3 +127,32 @@ fn bad_arguments_are_refused_by_name() {
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
 }
+
+/// A column's mean and range over several seeds are those of the runs with these seeds, one by one.
+#[test]
+fn iterations_are_runs_with_seeds_of_their_own() {
+    let run = |workload: &str, args: &[&str]| -> Value {
+        let output = command(workload).args(["--length", "5", "--json"]).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let columns = |result: &Value| -> Vec<Value> {
+        let rows = result["sets"].as_array().unwrap().iter().flat_map(|set| set["rows"].as_array().unwrap());
+        rows.flat_map(|row| row["columns"].as_array().unwrap().clone()).collect()
+    };
+    let locks = |column: &Value| column["zone_locks_per_1000"].as_f64().unwrap();
+    let range = |column: &Value| ["min", "max"].map(|end| column["zone_locks_range"][end].as_f64().unwrap());
+    let all = columns(&run("netperf", &["--iterations", "3", "--seed", "4"]));
+    let single = ["4", "5", "6"].map(|seed| columns(&run("netperf", &["--seed", seed])));
+    let mut differ = 0;
+    for (place, column) in all.iter().enumerate() {
+        let runs = single.each_ref().map(|columns| locks(&columns[place]));
+        let [least, most] = [runs.into_iter().fold(f64::MAX, f64::min), runs.into_iter().fold(0.0, f64::max)];
+        assert_eq!(range(column), [least, most]);
+        assert!((locks(column) - runs.iter().sum::<f64>() / 3.0).abs() < 1e-9);
+        differ += usize::from(least < most);
+    }
+    assert!(differ > 0, "the seeds make no difference");
+    // The control has no order to draw.
+    assert!(columns(&run("fsmark", &["--iterations", "2"])).iter().map(range).all(|[least, most]| least == most));
+}

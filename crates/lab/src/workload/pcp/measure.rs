@@ -26,15 +26,25 @@ pub(super) struct Case {
     pub(super) stream: Stream,
 }
 
-/// One preset's result of one case.
+/// The least and the most that a run counted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Range {
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+/// One preset's result of one case: means of all runs, where nothing else is said.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Column {
     pub(crate) preset: &'static str,
+    /// Of the first run.
     pub(crate) counts: Counts,
     /// For 1000 messages, or files.
     pub(crate) zone_locks_per_1000: f64,
+    pub(crate) zone_locks_range: Range,
     /// For 1000 messages, or files.
     pub(crate) frames_moved_per_1000: f64,
+    pub(crate) frames_moved_range: Range,
     /// Frames moved under the zone lock for each frame that the stream allocated: 1 and less is reuse from lists, for a
     /// stream that frees nothing 1 is all that there can be.
     pub(crate) moved_per_frame: f64,
@@ -63,6 +73,7 @@ pub(crate) struct Outcome {
     pub(crate) workload: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) cpus: u32,
+    pub(crate) iterations: u32,
     pub(crate) seed: u64,
     pub(crate) length: u32,
     pub(crate) sets: Vec<Set>,
@@ -75,6 +86,15 @@ impl Stream {
             Self::Hackbench(hackbench) => hackbench.run(frames),
             Self::Netperf(netperf) => netperf.run(frames),
             Self::FsMark(fsmark) => fsmark.run(frames),
+        }
+    }
+
+    /// The same with another order of tasks; fsmark has but one.
+    const fn with_seed(self, seed: u64) -> Self {
+        match self {
+            Self::Hackbench(hackbench) => Self::Hackbench(Hackbench { seed, ..hackbench }),
+            Self::Netperf(netperf) => Self::Netperf(Netperf { seed, ..netperf }),
+            Self::FsMark(_) => self,
         }
     }
 
@@ -123,8 +143,7 @@ pub(crate) fn measure(kind: Kind, args: &PcpArgs, tick: &mut dyn FnMut()) -> any
             sets.push(Set { name: case.set, rows: Vec::new() });
         }
         let columns = PcpConfig::PRESETS.into_iter().map(|preset| {
-            let column = column(preset, &case, args);
-            tick();
+            let column = column(preset, &case, args, tick);
             column.with_context(|| format!("{}, {}, lists {}", case.set, case.name, preset.0))
         });
         let columns = columns.collect::<Result<_, _>>()?;
@@ -132,21 +151,44 @@ pub(crate) fn measure(kind: Kind, args: &PcpArgs, tick: &mut dyn FnMut()) -> any
         sets.last_mut().context("there is a set")?.rows.push(row);
     }
     let (cpus, seed, length) = (args.cpus, args.seed, args.length.get());
-    Ok(Outcome { workload: kind.name(), unit: kind.unit(), cpus, seed, length, sets })
+    let iterations = args.iterations.get();
+    Ok(Outcome { workload: kind.name(), unit: kind.unit(), cpus, iterations, seed, length, sets })
 }
 
-fn column((preset, lists): (&'static str, PcpConfig), case: &Case, args: &PcpArgs) -> anyhow::Result<Column> {
-    let mut frames = Counted::new(lists, args.cpus as usize)?;
-    let held = case.stream.run(&mut frames);
-    frames.verify(held)?;
-    let counts = frames.counts;
+fn column(
+    (preset, lists): (&'static str, PcpConfig),
+    case: &Case,
+    args: &PcpArgs,
+    tick: &mut dyn FnMut(),
+) -> anyhow::Result<Column> {
+    let seeds = (0..args.iterations.get()).map(|number| args.seed.wrapping_add(u64::from(number)));
+    let runs = seeds.map(|seed| {
+        let mut frames = Counted::new(lists, args.cpus as usize)?;
+        let held = case.stream.with_seed(seed).run(&mut frames);
+        frames.verify(held).with_context(|| format!("seed {seed}"))?;
+        tick();
+        Ok(frames.counts)
+    });
+    let runs: Vec<Counts> = runs.collect::<anyhow::Result<_>>()?;
     let per_1000 = |count: u64| count as f64 * 1000.0 / case.stream.messages() as f64;
+    let (zone_locks_per_1000, zone_locks_range) = spread(runs.iter().map(|run| per_1000(run.zone_locks)));
+    let (frames_moved_per_1000, frames_moved_range) = spread(runs.iter().map(|run| per_1000(run.frames_moved)));
+    let (moved_per_frame, _) = spread(runs.iter().map(|run| run.frames_moved as f64 / run.frames as f64));
     Ok(Column {
         preset,
-        counts,
-        zone_locks_per_1000: per_1000(counts.zone_locks),
-        frames_moved_per_1000: per_1000(counts.frames_moved),
-        moved_per_frame: counts.frames_moved as f64 / counts.frames as f64,
+        counts: *runs.first().context("there is a run")?,
+        zone_locks_per_1000,
+        zone_locks_range,
+        frames_moved_per_1000,
+        frames_moved_range,
+        moved_per_frame,
         instructions_per_message: None,
     })
+}
+
+/// Mean and range of some values, of which there is one.
+fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, Range) {
+    let mean = values.clone().sum::<f64>() / values.len() as f64;
+    let min = values.clone().fold(f64::INFINITY, f64::min);
+    (mean, Range { min, max: values.fold(f64::NEG_INFINITY, f64::max) })
 }

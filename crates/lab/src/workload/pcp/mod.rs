@@ -12,7 +12,7 @@
 //!
 //! Seconds on a machine of 2016 cannot be had here, and what the lists change is how often CPUs meet at the zone
 //! lock: so that is counted, with the frames moved under it and, on request, the instructions of the allocator. One
-//! thread is all CPUs in turn, in an order out of a seed, and a run is the same every time.
+//! thread is all CPUs in turn, in an order out of a seed, and a run with that seed is the same every time.
 //!
 //! fsmark is the negative control: it frees nothing, so lists have nothing to reuse, and every frame moves through the
 //! zone lock once whatever the lists are like.
@@ -67,7 +67,10 @@ pub(crate) struct PcpArgs {
     /// Messages from each sender to each receiver (hackbench), thousands of messages (netperf) or of files (fsmark)
     #[arg(long, value_name = "N", default_value = "100")]
     pub(crate) length: NonZeroU32,
-    /// Seed of the order in which tasks run
+    /// Runs of each column, each with a seed of its own; fsmark's tasks have a fixed order, and its runs are all the same
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) iterations: NonZeroU32,
+    /// Seed of the order in which tasks run, in the first run
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
     /// Count the allocator's instructions a message too, with valgrind (takes minutes)
@@ -90,7 +93,7 @@ pub(crate) fn run(kind: Kind, args: &PcpArgs) -> anyhow::Result<()> {
         return instructions::only(kind, args, only);
     }
     let runs = measure::cases(kind, args, 1).len() * PcpConfig::PRESETS.len();
-    let bar = output::progress(runs as u64);
+    let bar = output::progress(runs as u64 * u64::from(args.iterations.get()));
     let mut outcome = measure::measure(kind, args, &mut || bar.inc(1))?;
     if args.instructions {
         bar.reset();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::measure::{Column, Outcome, Set};
+use super::measure::{Column, Outcome, Range, Set};
 use super::published::Published;
 
 /// A figure of a column, and what it is called.
@@ -16,6 +16,10 @@ const FIGURES: [Figure; 3] = [
     ("instructions in the allocator", |column| column.instructions_per_message.map(|count| count * 1000.0)),
 ];
 
+/// The same figures' ranges.
+const RANGES: [(&str, fn(&Column) -> Range); 2] =
+    [(FIGURES[0].0, |column| column.zone_locks_range), (FIGURES[1].0, |column| column.frames_moved_range)];
+
 /// All sets, and the seed's tables if there are any.
 pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
     let mut text = String::new();
@@ -25,6 +29,11 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
                 let _ = writeln!(text, "{}, {}: {name} for 1000 {}", outcome.workload, set.name, outcome.unit);
                 push(&mut text, &table);
             }
+        }
+        for (name, range) in RANGES.iter().filter(|_| outcome.iterations > 1) {
+            let (workload, runs, unit) = (outcome.workload, outcome.iterations, outcome.unit);
+            let _ = writeln!(text, "{workload}, {}: {name} for 1000 {unit}, least to most of {runs} runs", set.name);
+            push(&mut text, &ranges(set, *range));
         }
     }
     for table in published {
@@ -37,10 +46,19 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
     let _ = writeln!(
         text,
         "Percent: gained against the first column, lists for order 0 only (Linux 4.9). 2016: seed 004, called highmark.\n\
-         {} CPUs in turn, seed {}; counted, not timed. Every frame was accounted for after every run.",
-        outcome.cpus, outcome.seed
+         {} CPUs in turn, {}; counted, not timed. Every frame was accounted for after every run.",
+        outcome.cpus,
+        seeds(outcome)
     );
     text
+}
+
+/// Which seeds the runs had.
+fn seeds(outcome: &Outcome) -> String {
+    match outcome.iterations {
+        1 => format!("seed {}", outcome.seed),
+        runs => format!("means of {runs} runs, seeds from {}", outcome.seed),
+    }
 }
 
 /// What the control says, if the workload is it: it frees nothing.
@@ -86,6 +104,16 @@ fn one(set: &Set, figure: fn(&Column) -> Option<f64>) -> Option<Table> {
         table.add_row(std::iter::once(row.name.clone()).chain(values.iter().map(cell)).collect::<Vec<_>>());
     }
     Some(table)
+}
+
+fn ranges(set: &Set, range: fn(&Column) -> Range) -> Table {
+    let presets = set.rows.iter().take(1).flat_map(|row| &row.columns).map(|column| column.preset.to_owned());
+    let mut table = table(std::iter::once(String::new()).chain(presets));
+    for row in &set.rows {
+        let cells = row.columns.iter().map(range).map(|Range { min, max }| format!("{min:.2} to {max:.2}"));
+        table.add_row(std::iter::once(row.name.clone()).chain(cells).collect::<Vec<_>>());
+    }
+    table
 }
 
 /// Percent by which a value is less than the first.
