@@ -16,8 +16,11 @@ const FIGURES: [Figure; 3] = [
     ("instructions in the allocator", |column| column.instructions_per_message.map(|count| count * 1000.0)),
 ];
 
+/// A figure's range in a column.
+type RangeOf = fn(&Column) -> Range;
+
 /// The same figures' ranges.
-const RANGES: [(&str, fn(&Column) -> Range); 2] =
+const RANGES: [(&str, RangeOf); 2] =
     [(FIGURES[0].0, |column| column.zone_locks_range), (FIGURES[1].0, |column| column.frames_moved_range)];
 
 /// All sets, and the seed's tables if there are any.
@@ -106,7 +109,7 @@ fn one(set: &Set, figure: fn(&Column) -> Option<f64>) -> Option<Table> {
     Some(table)
 }
 
-fn ranges(set: &Set, range: fn(&Column) -> Range) -> Table {
+fn ranges(set: &Set, range: RangeOf) -> Table {
     let presets = set.rows.iter().take(1).flat_map(|row| &row.columns).map(|column| column.preset.to_owned());
     let mut table = table(std::iter::once(String::new()).chain(presets));
     for row in &set.rows {
