@@ -28,7 +28,7 @@ pub enum ZoneSpreading {
     /// The first attempt steals whole pageblocks at most, and tries lower zones of the node before it mixes
     /// (`ALLOC_NOFRAGMENT`, Linux 5.0).
     On,
-    /// The same in every attempt, until reclaim and compaction have been tried; nodes further away come before mixing, too
+    /// The same in every attempt, until reclaim and compaction have been tried once; nodes further away come before mixing, too
     /// (`vm.defrag_mode`, Linux 6.15). On a platform that can neither reclaim nor compact this is [`On`](Self::On).
     Throughout,
     /// The first zone above its watermark serves, whatever that mixes.

@@ -28,6 +28,7 @@ pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
             Step::Break(end) => return Step::Break(end),
             Step::Continue(()) => {}
         }
+        climb.mixes = true;
         wake_threads(climb);
         at_min(climb)?;
     }

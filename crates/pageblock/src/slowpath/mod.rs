@@ -79,6 +79,8 @@ struct Climb<P: Platform> {
     reclaim: Reclaimed,
     /// Times that the last resort was asked for, or hoped for.
     emergencies: u32,
+    /// A round of reclaim and compaction is over: mixing migrate types costs less than another one.
+    mixes: bool,
 }
 
 /// Rounds that a request makes at most, whatever it is told of progress.
@@ -87,7 +89,8 @@ const MOST_ROUNDS: u32 = 256;
 impl<P: Platform> Climb<P> {
     /// What an attempt on the ladder may use.
     fn flags(&self) -> AllocFlags {
-        self.request.slow_flags()
+        let flags = self.request.slow_flags();
+        if self.mixes { flags.difference(AllocFlags::NOFRAGMENT) } else { flags }
     }
 
     const fn has(&self, flags: Gfp) -> bool {
@@ -122,6 +125,7 @@ pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError
         compactions: 0,
         reclaim: Reclaimed::default(),
         emergencies: 0,
+        mixes: false,
     };
     let alone = P::migrator().is_none() && P::reclaimer().is_none();
     let end = match request.inner.slow_path {
