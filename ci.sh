@@ -106,7 +106,14 @@ job_package() { # the published crates are packaged, and built from their packag
             excluded+=(--exclude "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")
         fi
     done
-    cargo package --workspace "${excluded[@]}" --allow-dirty --target-dir target/package-check
+    # A new place each time: cargo takes a package's version for its content, so what an earlier run unpacked into its home, and
+    # built, would stand for today's code.
+    local place status=0
+    mkdir -p target
+    place=$(mktemp -d "$PWD/target/package-XXXXXX")
+    cargo package --workspace "${excluded[@]}" --allow-dirty --target-dir "$place" || status=$?
+    rm -rf "$place" "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/pageblock-*
+    return "$status"
 }
 
 job_kernel() { # the kernel boots in QEMU, on one and four CPUs
