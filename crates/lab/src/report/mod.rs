@@ -11,7 +11,7 @@ use anyhow::Context;
 
 pub(crate) use plots::{CELL, draw_row};
 pub(crate) use tables::tables;
-pub(crate) use tables::trimmed;
+pub(crate) use tables::{plain, trimmed};
 
 use crate::replay::Outcome;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Row, Table, presets};
 
 use crate::replay::{Outcome, Side};
 
@@ -34,7 +34,8 @@ pub(crate) fn trimmed(table: &Table) -> String {
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-fn table(header: Vec<String>, left: usize) -> Table {
+/// An empty table with this header, columns but the first `left` to the right.
+pub(crate) fn plain(header: impl Into<Row>, left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
     for column in table.column_iter_mut().skip(left) {
@@ -48,7 +49,7 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 fn summary(outcome: &Outcome) -> Table {
-    let mut table = table(words(&["", "start", "Linux", "ours"]), 1);
+    let mut table = plain(words(&["", "start", "Linux", "ours"]), 1);
     let (start, linux, ours) = (&outcome.start, &outcome.linux, &outcome.ours);
     let mut row = |name: &str, of: fn(&Side) -> u64| {
         table.add_row([name.to_owned(), of(start).to_string(), of(linux).to_string(), of(ours).to_string()]);
@@ -68,7 +69,7 @@ fn orders(outcome: &Outcome) -> Vec<String> {
 }
 
 fn unusable(outcome: &Outcome) -> Table {
-    let mut table = table([words(&[""]), orders(outcome)].concat(), 1);
+    let mut table = plain([words(&[""]), orders(outcome)].concat(), 1);
     let sides = [("start", &outcome.start), ("Linux", &outcome.linux), ("ours", &outcome.ours)];
     for (name, side) in sides {
         let index = side.unusable_free_index.iter().map(|index| format!("{index:.3}"));
@@ -78,7 +79,7 @@ fn unusable(outcome: &Outcome) -> Table {
 }
 
 fn free_blocks(outcome: &Outcome) -> Table {
-    let mut table = table([words(&["", "zone", "type", "pageblocks"]), orders(outcome)].concat(), 3);
+    let mut table = plain([words(&["", "zone", "type", "pageblocks"]), orders(outcome)].concat(), 3);
     for (name, side) in [("Linux", &outcome.linux), ("ours", &outcome.ours)] {
         for zone in &side.zones {
             let numbers = |blocks: &[u64]| blocks.iter().map(u64::to_string).collect::<Vec<_>>();
@@ -95,7 +96,7 @@ fn free_blocks(outcome: &Outcome) -> Table {
 
 fn requests(outcome: &Outcome) -> Table {
     let header = ["order", "unmovable", "movable", "reclaimable", "failed in Linux", "refused by ours", "frees"];
-    let mut table = table(words(&header), 0);
+    let mut table = plain(words(&header), 0);
     for row in &outcome.by_order {
         let numbers = [row.unmovable, row.movable, row.reclaimable, row.failed, row.refused, row.freed];
         table.add_row(std::iter::once(row.order.to_string()).chain(numbers.map(|number| number.to_string())));
@@ -105,7 +106,7 @@ fn requests(outcome: &Outcome) -> Table {
 
 fn events(outcome: &Outcome) -> Table {
     let counts = &outcome.event_counts;
-    let mut table = table(words(&["event", "lines"]), 1);
+    let mut table = plain(words(&["event", "lines"]), 1);
     for (name, count) in [
         ("mm_page_alloc", counts.alloc),
         ("mm_page_alloc, failed", counts.alloc_failed),

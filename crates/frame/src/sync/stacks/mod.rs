@@ -24,7 +24,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-use super::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence, spin_hint};
+use super::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use crate::{CpuId, Order, Pfn, Platform, TypeBits};
 
 mod given;
@@ -32,11 +32,14 @@ mod given;
 mod model;
 #[cfg(not(loom))]
 mod real;
+mod view;
+
+pub use view::View;
 
 #[cfg(loom)]
-use model::{Body, Frames, Store, Table, TableRef};
+use model::{Body, Store, Table, TableRef};
 #[cfg(not(loom))]
-use real::{Body, Frames, Store, Table, TableRef};
+use real::{Body, Store, Table, TableRef};
 
 /// Stacks that each CPU has: one for each migrate type and order. Most have no room.
 pub const STACKS: usize = 64;
@@ -403,102 +406,6 @@ impl<'a, T> Deref for Taken<'a, T> {
 impl<T> DerefMut for Taken<'_, T> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.view
-    }
-}
-
-/// An area, seen by the one who may work in it.
-pub struct View<'a, T> {
-    // A raw pointer, because the slots lie behind what it points to; it also keeps the view on its thread.
-    area: core::ptr::NonNull<Area<T>>,
-    // What the store of the area keeps for all of them; of an absent one nothing may be read.
-    frames: core::ptr::NonNull<Frames>,
-    lifetime: PhantomData<&'a ()>,
-}
-
-impl<T> fmt::Debug for View<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").finish_non_exhaustive()
-    }
-}
-
-impl<'a, T> View<'a, T> {
-    #[inline(always)]
-    fn area(&self) -> &'a Area<T> {
-        // SAFETY: the store made the pointer to an area that lives for 'a; what changes in it is in cells.
-        unsafe { self.area.as_ref() }
-    }
-
-    #[inline(always)]
-    fn frames(&self) -> &'a Frames {
-        // SAFETY: the store keeps them as long as the area, and they never change.
-        unsafe { self.frames.as_ref() }
-    }
-
-    /// Number of the frame with index 0.
-    #[must_use]
-    #[inline(always)]
-    pub fn origin(&self) -> u64 {
-        self.frames().origin
-    }
-
-    /// The state byte of a frame, or `None` if the table has no such frame **or a signal waits to be answered**.
-    #[inline(always)]
-    pub fn frame(&self, index: u64) -> Option<&'a AtomicU8> {
-        // Relaxed: a signal that comes now is answered by the next operation.
-        if index < u64::from(self.area().open.load(Ordering::Relaxed)) {
-            // SAFETY: `open` is 0 or the length of the state table.
-            return Some(unsafe { self.frames().state(index as usize) });
-        }
-        None
-    }
-
-    /// The state byte of a frame, signal or not; `None` if the table has no such frame.
-    #[inline]
-    pub fn frame_always(&self, index: u64) -> Option<&'a AtomicU8> {
-        // SAFETY: below the length of the state table.
-        (index < u64::from(self.area().frames)).then(|| unsafe { self.frames().state(index as usize) })
-    }
-
-    /// Answers: reopens the area, unless signals other than `done` are set, and clears `done`. Returns what was set.
-    ///
-    /// What `done` asked for has been done before this call.
-    pub fn answer(&self, done: u32) -> u32 {
-        let area = self.area();
-        // The order matters. A signal that is set after the next line's read-modify-write synchronises with it, so its
-        // `open = 0` comes after our store and stays; one that is set before is seen in what it returns.
-        area.open.store(area.frames, Ordering::Relaxed);
-        let seen = area.signals.fetch_and(!done, Ordering::AcqRel);
-        if seen & !done != 0 {
-            area.open.store(0, Ordering::Relaxed);
-        }
-        seen
-    }
-
-    /// Shuts the area as a signal would: the owner's own operations all take their slow way.
-    pub fn close(&self) {
-        self.area().open.store(0, Ordering::Relaxed);
-    }
-
-    fn come_online(&self) -> bool {
-        let area = self.area();
-        let mut seen = area.signals.load(Ordering::Relaxed);
-        loop {
-            if seen & SIGNAL_OFFLINE == 0 {
-                return false;
-            }
-            if seen & SIGNAL_TAKEN != 0 {
-                spin_hint();
-                seen = area.signals.load(Ordering::Relaxed);
-                continue;
-            }
-            // Acquire: what takers did to the area happened before.
-            match area.signals.compare_exchange(seen, seen & !SIGNAL_OFFLINE, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
-        }
-        area.busy.store(false, Ordering::Relaxed);
-        true
     }
 }
 

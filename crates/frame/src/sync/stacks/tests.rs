@@ -1,6 +1,7 @@
 use core::mem::MaybeUninit;
 use std::vec::Vec;
 
+use super::super::AtomicU8;
 use super::*;
 use crate::{Carver, StateTable};
 

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
+
+use crate::report::plain;
 
 use super::summary::MapSummary;
 
@@ -28,16 +30,6 @@ pub(super) fn tables(summary: &MapSummary) -> String {
     text
 }
 
-/// An empty table with this header, columns but the first `left` to the right.
-fn table<const N: usize>(header: [&str; N], left: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(left) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn zones(summary: &MapSummary) -> Table {
     let header = [
         "node",
@@ -54,7 +46,7 @@ fn zones(summary: &MapSummary) -> Table {
         "pcp high",
         "metadata bytes",
     ];
-    let mut table = table(header, 2);
+    let mut table = plain(header, 2);
     for zone in &summary.zones {
         let numbers = [zone.spanned, zone.present, zone.managed, zone.min, zone.low, zone.high];
         let mut row = vec![zone.node.to_string(), zone.zone.to_owned(), format!("{:#x}", zone.start)];
@@ -67,7 +59,7 @@ fn zones(summary: &MapSummary) -> Table {
 }
 
 fn runs(summary: &MapSummary) -> Table {
-    let mut table = table(["node", "first frame", "end", "frames"], 1);
+    let mut table = plain(["node", "first frame", "end", "frames"], 1);
     for run in &summary.runs {
         let end = run.start + run.frames;
         table.add_row([run.node.to_string(), format!("{:#x}", run.start), format!("{end:#x}"), run.frames.to_string()]);
@@ -76,7 +68,7 @@ fn runs(summary: &MapSummary) -> Table {
 }
 
 fn dropped(summary: &MapSummary) -> Table {
-    let mut table = table(["reason", "entries", "first", "bytes", "frames"], 1);
+    let mut table = plain(["reason", "entries", "first", "bytes", "frames"], 1);
     for dropped in summary.dropped.values() {
         table.add_row([
             dropped.reason.to_owned(),

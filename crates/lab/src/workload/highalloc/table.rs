@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::measure::{Outcome, Row, Run, SHARES};
 use super::published::{LinuxBlocks, LinuxRow, MEASURED, Published};
 use super::scene::{Pattern, Preset};
-use crate::report::trimmed;
+use crate::report::{plain, trimmed};
 
 /// All of it.
 pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
@@ -23,15 +23,6 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
     let _ = writeln!(text, "Pageblocks that hold kernel pages, and the fewest that could\n{spread}\n");
     text.push_str(&remarks(outcome));
     text
-}
-
-fn new_table(header: &[&str], left: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.iter().copied());
-    for column in table.column_iter_mut().skip(left) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 /// The measured rows belong to a machine of one size.
@@ -56,7 +47,7 @@ const COLUMNS: [&str; 13] = [
 ];
 
 fn blocks_got<'a>(outcome: &Outcome, rows: impl Iterator<Item = &'a Row>, published: &Published) -> Table {
-    let mut table = new_table(&COLUMNS, 2);
+    let mut table = plain(COLUMNS, 2);
     let mut last = "";
     for row in rows {
         let linux = published.row(outcome.patience, (row.pattern, row.share), row.flags);
@@ -109,7 +100,7 @@ fn of_ours(row: &Row) -> Vec<String> {
 /// How kernel pages spread, by pattern and share; the same in all runs of a preset but for the half that was freed.
 fn spread(outcome: &Outcome, published: &Published) -> Table {
     let header = ["pattern", "", "filled", "fewest", "ratio", "half freed", "fewest", "unusable index"];
-    let mut table = new_table(&header, 2);
+    let mut table = plain(header, 2);
     for pattern in [Pattern::Alt, Pattern::Late] {
         for share in SHARES {
             let name = format!("{} {share} %", pattern.name());

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::measure::{Column, Outcome, Range, Set};
 use super::published::Published;
+use crate::report::plain;
 
 /// A figure of a column, and what it is called.
 type Figure = (&'static str, fn(&Column) -> Option<f64>);
@@ -88,18 +89,9 @@ fn push(text: &mut String, table: &Table) {
     text.push('\n');
 }
 
-fn table(header: impl IntoIterator<Item = String>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.into_iter().collect::<Vec<_>>());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn one(set: &Set, figure: fn(&Column) -> Option<f64>) -> Option<Table> {
     let presets = set.rows.first()?.columns.iter().map(|column| column.preset.to_owned());
-    let mut table = table(std::iter::once(String::new()).chain(presets));
+    let mut table = plain(std::iter::once(String::new()).chain(presets).collect::<Vec<_>>(), 1);
     for row in &set.rows {
         let values: Vec<f64> = row.columns.iter().map(figure).collect::<Option<_>>()?;
         let base = values.first().copied().unwrap_or_default();
@@ -111,7 +103,7 @@ fn one(set: &Set, figure: fn(&Column) -> Option<f64>) -> Option<Table> {
 
 fn ranges(set: &Set, range: RangeOf) -> Table {
     let presets = set.rows.iter().take(1).flat_map(|row| &row.columns).map(|column| column.preset.to_owned());
-    let mut table = table(std::iter::once(String::new()).chain(presets));
+    let mut table = plain(std::iter::once(String::new()).chain(presets).collect::<Vec<_>>(), 1);
     for row in &set.rows {
         let cells = row.columns.iter().map(range).map(|Range { min, max }| format!("{min:.2} to {max:.2}"));
         table.add_row(std::iter::once(row.name.clone()).chain(cells).collect::<Vec<_>>());
@@ -125,7 +117,7 @@ pub(super) fn gain(base: f64, value: f64) -> f64 {
 }
 
 fn seed(published: &Published) -> Table {
-    let mut table = table(["", "4.9.0-rc5 vanilla", "highmark-v1r12"].map(str::to_owned));
+    let mut table = plain(["", "4.9.0-rc5 vanilla", "highmark-v1r12"], 1);
     for row in &published.rows {
         let patched = format!("{:.4} ({:.2}%)", row.patched, row.gain);
         table.add_row([row.groups.to_string(), format!("{:.4} (0.00%)", row.vanilla), patched]);

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::outcome::{Outcome, PHASES, Set, Spread};
 use super::published::{COLUMNS, Published, PublishedRow};
+use crate::report::plain;
 
 /// All sets.
 pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
@@ -33,13 +34,8 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
 }
 
 fn empty(set: &Set) -> Table {
-    let mut table = Table::new();
     let header = std::iter::once(String::new()).chain(set.columns.iter().map(|column| column.name.clone()));
-    table.load_style(presets::NOTHING).set_header(header.collect::<Vec<_>>());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    plain(header.collect::<Vec<_>>(), 1)
 }
 
 /// Place of a column in the seed's tables.

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::column::Column;
 use super::measure::{Cell, Outcome, Part, Run};
 use super::published::Published;
+use crate::report::plain;
 
 /// All of it.
 pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
@@ -33,12 +34,8 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
 type Row<'a> = (&'static str, Box<dyn Fn(&Cell) -> String + 'a>);
 
 fn block(part: &Part, published: &Published) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([""].into_iter().chain(part.cells.iter().map(|cell| cell.column.name())));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let header = [""].into_iter().chain(part.cells.iter().map(|cell| cell.column.name()));
+    let mut table = plain(header.collect::<Vec<_>>(), 1);
     let rows = events_rows(part, published).into_iter().chain(other_rows(part, published));
     for (name, of) in rows {
         table.add_row([name.to_owned()].into_iter().chain(part.cells.iter().map(of)));

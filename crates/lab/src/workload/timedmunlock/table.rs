@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::measure::{Outcome, Set};
 use super::published::{Published, PublishedRow};
 use super::{COLUMNS, heading};
+use crate::report::plain;
 
 /// All sets.
 pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
@@ -31,12 +32,8 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
 }
 
 fn one(set: &Set, theirs: Option<&Published>) -> Table {
-    let mut table = Table::new();
     let header = std::iter::once(String::new()).chain((0..COLUMNS).map(heading));
-    table.load_style(presets::NOTHING).set_header(header.collect::<Vec<_>>());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table = plain(header.collect::<Vec<_>>(), 1);
     let wall = |row: usize| set.columns.iter().map(|column| column.elapsed_s.rows()[row].1).collect::<Vec<_>>();
     let names = set.columns.first().map(|column| column.elapsed_s.rows().map(|(name, _)| name)).unwrap_or_default();
     for (row, name) in names.into_iter().enumerate() {

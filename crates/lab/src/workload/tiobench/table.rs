@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use super::measure::{Outcome, Row, ZoneFigures};
 use super::phase::Op;
 use super::published::Published;
-use crate::report::trimmed;
+use crate::report::{plain, trimmed};
 
 /// All tables.
 pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
@@ -33,18 +31,9 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
     text
 }
 
-fn plain(header: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn phase(outcome: &Outcome, published: &Published, op: Op, latency: bool) -> String {
     let header = std::iter::once(String::new()).chain(outcome.threads.iter().map(u32::to_string));
-    let mut table = plain(header.collect());
+    let mut table = plain(header.collect::<Vec<_>>(), 1);
     let value = |row: &Row, threads: u32| {
         row.phase(op, threads, |phase| if latency { phase.max_latency_ms } else { phase.throughput })
     };
@@ -87,7 +76,7 @@ fn zones(outcome: &Outcome, published: &Published) -> String {
         "of managed",
         "seconds",
     ];
-    let mut table = plain(header.map(str::to_owned).to_vec());
+    let mut table = plain(header, 1);
     for row in &outcome.rows {
         let velocity = |kind| format!("{:.3}", row.zone(kind, |zone| zone.velocity));
         let allocs = |kind| format!("{:.0}", row.zone(kind, |zone| zone.allocs as f64));

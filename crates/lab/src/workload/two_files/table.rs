@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::measure::{Outcome, Pass, Row};
-use crate::report::trimmed;
+use crate::report::{plain, trimmed};
 
 /// All tables.
 pub(super) fn all(outcome: &Outcome) -> String {
@@ -29,15 +29,6 @@ pub(super) fn all(outcome: &Outcome) -> String {
     text
 }
 
-fn plain(header: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn row(table: &mut Table, of: &Row, values: impl Iterator<Item = f64>) {
     let cells = values.map(|value| format!("{value:.0}"));
     table.add_row(std::iter::once(of.variant.title().to_owned()).chain(cells));
@@ -46,7 +37,7 @@ fn row(table: &mut Table, of: &Row, values: impl Iterator<Item = f64>) {
 fn misses(outcome: &Outcome) -> String {
     let passes = 0..outcome.passes as usize;
     let header = std::iter::once(String::new()).chain(passes.clone().map(|pass| (pass + 1).to_string()));
-    let mut table = plain(header.chain(["all".to_owned()]).collect());
+    let mut table = plain(header.chain(["all".to_owned()]).collect::<Vec<_>>(), 1);
     for of in &outcome.rows {
         let one = |pass: usize| of.mean(|run| run.passes.get(pass).map_or(0, |pass| pass.misses));
         let all = of.mean(|run| run.passes.iter().map(|pass| pass.misses).sum());
@@ -57,7 +48,7 @@ fn misses(outcome: &Outcome) -> String {
 
 fn resident(outcome: &Outcome) -> String {
     let header = ["", "first: DMA32", "Normal", "second: DMA32", "Normal"];
-    let mut table = plain(header.map(str::to_owned).to_vec());
+    let mut table = plain(header, 1);
     for of in &outcome.rows {
         let last = |what: fn(&Pass) -> u64| of.mean(|run| run.passes.last().map_or(0, what));
         let values = [
@@ -83,7 +74,7 @@ fn zones(outcome: &Outcome) -> String {
         "low + reserve",
         "released",
     ];
-    let mut table = plain(header.map(str::to_owned).to_vec());
+    let mut table = plain(header, 1);
     for of in &outcome.rows {
         let values = [
             of.mean(|run| run.filled.dma32),
