@@ -1,29 +1,28 @@
 //! Runs that share nothing, on all of the host's CPUs.
 
-use std::num::{NonZero, NonZeroU32};
+use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 
-/// Seeds, one a run: the first, and how many from there.
-pub(super) type Seeds = (u64, NonZeroU32);
+use super::options::Runs;
 
 /// Runs every line of a table with every seed; returns the runs of each line, in the order of lines and seeds. Lines take turns, so
 /// that what is ready early says something of all; `tick` is called after each run. The error is that of the first run that failed.
 pub(super) fn each<L: Sync, R: Send>(
     lines: &[L],
-    (first, count): Seeds,
+    runs: Runs,
     run: impl Fn(&L, u64) -> anyhow::Result<R> + Sync,
     tick: &(dyn Fn() + Sync),
 ) -> anyhow::Result<Vec<Vec<R>>> {
-    let seeds = (0..count.get()).map(|number| first + u64::from(number));
+    let seeds = runs.seeds();
     let jobs: Vec<_> = seeds.flat_map(|seed| (0..lines.len()).map(move |line| (line, seed))).collect();
     let results = on_all_cpus(&jobs, |(line, seed)| run(&lines[*line], *seed), tick);
-    let mut runs: Vec<Vec<R>> = lines.iter().map(|_| Vec::new()).collect();
+    let mut rows: Vec<Vec<R>> = lines.iter().map(|_| Vec::new()).collect();
     for ((line, _), result) in jobs.into_iter().zip(results) {
-        runs[line].push(result.context("a run did not end")??);
+        rows[line].push(result.context("a run did not end")??);
     }
-    Ok(runs)
+    Ok(rows)
 }
 
 /// Each CPU of the host takes the next job.
@@ -49,11 +48,13 @@ fn on_all_cpus<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync, tick:
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use pageblock_frame::sync::{AtomicU64, Ordering};
 
     use super::*;
 
-    const SEEDS: Seeds = (7, NonZeroU32::new(3).unwrap());
+    const RUNS: Runs = Runs { iterations: NonZeroU32::new(3).unwrap(), seed: 7 };
 
     #[test]
     fn runs_stand_in_the_order_of_lines_and_seeds() {
@@ -61,7 +62,7 @@ mod tests {
         let tick = || {
             ticks.fetch_add(1, Ordering::Relaxed);
         };
-        let runs = each(&["a", "b"], SEEDS, |line, seed| Ok(format!("{line}{seed}")), &tick).unwrap();
+        let runs = each(&["a", "b"], RUNS, |line, seed| Ok(format!("{line}{seed}")), &tick).unwrap();
         assert_eq!(runs, [["a7", "a8", "a9"], ["b7", "b8", "b9"]]);
         assert_eq!(ticks.load(Ordering::Relaxed), 6);
     }
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn the_first_that_failed_is_the_error() {
         let run = |line: &u32, seed| if seed == 8 { anyhow::bail!("line {line}, seed {seed}") } else { Ok(()) };
-        let error = each(&(0..100).collect::<Vec<u32>>(), SEEDS, run, &|| ()).unwrap_err();
+        let error = each(&(0..100).collect::<Vec<u32>>(), RUNS, run, &|| ()).unwrap_err();
         assert_eq!(error.to_string(), "line 0, seed 8");
     }
 }

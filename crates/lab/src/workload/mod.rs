@@ -10,6 +10,7 @@
 
 pub(crate) mod highalloc;
 mod jobs;
+mod options;
 mod output;
 pub(crate) mod pcp;
 pub(crate) mod stress_highalloc;

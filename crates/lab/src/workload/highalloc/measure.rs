@@ -93,7 +93,7 @@ impl Outcome {
 
 /// How many runs there will be.
 pub(crate) fn runs(args: &HighallocArgs) -> u64 {
-    u64::from(args.iterations.get()) * lines().len() as u64
+    args.runs.times(lines().len())
 }
 
 /// The table's lines, still without runs.
@@ -107,11 +107,11 @@ fn lines() -> Vec<Row> {
 /// Runs every line; `tick` is called after each run.
 pub(crate) fn measure(args: &HighallocArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
     let mut rows = lines();
-    let (iterations, seed, patience) = (args.iterations.get(), args.seed, args.patience.get());
+    let (iterations, seed, patience) = (args.runs.iterations.get(), args.runs.seed, args.patience.get());
     let run = |row: &Row, seed| one(args, (row.pattern, row.share), (row.flags, row.preset), seed);
-    let runs = jobs::each(&rows, (seed, args.iterations), run, tick)?;
+    let runs = jobs::each(&rows, args.runs, run, tick)?;
     rows.iter_mut().zip(runs).for_each(|(row, runs)| row.runs = runs);
-    Ok(Outcome { memory_bytes: args.memory, iterations, seed, patience, rows })
+    Ok(Outcome { memory_bytes: args.memory.bytes, iterations, seed, patience, rows })
 }
 
 /// One run from boot to rest.
@@ -122,7 +122,7 @@ pub(crate) fn one(
     seed: u64,
 ) -> anyhow::Result<Run> {
     let gfp = FLAGS.iter().find(|(name, _)| *name == flags).map(|(_, gfp)| *gfp).unwrap_or_default();
-    let mut scene = Scene::boot(args.memory, preset, seed)?;
+    let mut scene = Scene::boot(args.memory.bytes, preset, seed)?;
     scene.fill(pattern, share)?;
     let filled = scene.kernel_blocks();
     scene.free_half();

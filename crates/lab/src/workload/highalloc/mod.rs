@@ -15,28 +15,25 @@ mod threads;
 
 use std::num::NonZeroU32;
 
-use anyhow::bail;
 use clap::Args;
 
+use super::options::{Memory, MemoryRange, Runs};
 use super::output::{self, Forms, Report};
-use crate::commands::map::parse_size;
 
 /// Memory of a machine: with less than the first, the kernel of the measured machine would leave too little to fill.
-const LEAST: u64 = 128 << 20;
-const MOST: u64 = 16 << 30;
+const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 16 << 30, default: "512M" };
 
 /// Arguments of `pageblock run highalloc`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine", "")))]
+#[command(mut_arg("iterations", |option| option.default_value("3")
+    .help("Runs of each line, each with a seed of its own")))]
+#[command(mut_arg("seed", |option| option.help("Seed of the first run: which half of the pages is freed")))]
 pub(crate) struct HighallocArgs {
-    /// Memory of the machine, in bytes or with M or G; 128M to 16G
-    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
-    pub(crate) memory: u64,
-    /// Runs of each line, each with a seed of its own
-    #[arg(long, value_name = "N", default_value = "3")]
-    pub(crate) iterations: NonZeroU32,
-    /// Seed of the first run: which half of the pages is freed
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
     /// Requests in a row that fail before a run ends
     #[arg(long, value_name = "N", default_value = "16")]
     pub(crate) patience: NonZeroU32,
@@ -49,9 +46,6 @@ pub(crate) struct HighallocArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &HighallocArgs) -> anyhow::Result<()> {
-    if !(LEAST..=MOST).contains(&args.memory) {
-        bail!("--memory: expected 128M to 16G, found {} bytes", args.memory);
-    }
     let bar = output::progress(measure::runs(args));
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();

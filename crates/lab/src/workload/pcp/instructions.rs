@@ -54,7 +54,7 @@ fn run(kind: Kind, args: &PcpArgs, (case, column, length): (usize, usize, u32)) 
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["run", kind.name(), "--cpus", &args.cpus.to_string(), "--seed", &args.seed.to_string(), "--only"])
+        .args(["run", kind.name(), "--cpus", &args.cpus.to_string(), "--seed", &args.runs.seed.to_string(), "--only"])
         .args(numbers)
         .output()
         .context("--instructions needs valgrind, which cannot be run")?;

@@ -110,7 +110,7 @@ impl Stream {
 
 /// The cases of a workload with this length.
 pub(super) fn cases(kind: Kind, args: &PcpArgs, length: u32) -> Vec<Case> {
-    let (cpus, seed, thousands) = (args.cpus, args.seed, u64::from(length) * 1000);
+    let (cpus, seed, thousands) = (args.cpus, args.runs.seed, u64::from(length) * 1000);
     match kind {
         Kind::Hackbench => [("pipes, processes", Through::Pipes), ("sockets, processes", Through::Sockets)]
             .into_iter()
@@ -150,8 +150,8 @@ pub(crate) fn measure(kind: Kind, args: &PcpArgs, tick: &mut dyn FnMut()) -> any
         let row = Row { name: case.name.clone(), messages: case.stream.messages(), columns };
         sets.last_mut().context("there is a set")?.rows.push(row);
     }
-    let (cpus, seed, length) = (args.cpus, args.seed, args.length.get());
-    let iterations = args.iterations.get();
+    let (cpus, seed, length) = (args.cpus, args.runs.seed, args.length.get());
+    let iterations = args.runs.iterations.get();
     Ok(Outcome { workload: kind.name(), unit: kind.unit(), cpus, iterations, seed, length, sets })
 }
 
@@ -161,8 +161,7 @@ fn column(
     args: &PcpArgs,
     tick: &mut dyn FnMut(),
 ) -> anyhow::Result<Column> {
-    let seeds = (0..args.iterations.get()).map(|number| args.seed.wrapping_add(u64::from(number)));
-    let runs = seeds.map(|seed| {
+    let runs = args.runs.seeds().map(|seed| {
         let mut frames = Counted::new(lists, args.cpus as usize)?;
         let held = case.stream.with_seed(seed).run(&mut frames);
         frames.verify(held).with_context(|| format!("seed {seed}"))?;

@@ -33,6 +33,7 @@ use std::num::NonZeroU32;
 use clap::Args;
 use pageblock::PcpConfig;
 
+use super::options::Runs;
 use super::output::{self, Forms, Report};
 
 /// Which workload.
@@ -60,6 +61,9 @@ impl Kind {
 
 /// Arguments of `pageblock run hackbench`, `netperf` and `fsmark`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("iterations", |option| option
+    .help("Runs of each column, each with a seed of its own; fsmark's tasks have a fixed order, and its runs are all the same")))]
+#[command(mut_arg("seed", |option| option.help("Seed of the order in which tasks run, in the first run")))]
 pub(crate) struct PcpArgs {
     /// CPUs of the machine, up to 16
     #[arg(long, value_name = "N", default_value = "4", value_parser = cpus())]
@@ -67,12 +71,8 @@ pub(crate) struct PcpArgs {
     /// Messages from each sender to each receiver (hackbench), thousands of messages (netperf) or of files (fsmark)
     #[arg(long, value_name = "N", default_value = "100")]
     pub(crate) length: NonZeroU32,
-    /// Runs of each column, each with a seed of its own; fsmark's tasks have a fixed order, and its runs are all the same
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) iterations: NonZeroU32,
-    /// Seed of the order in which tasks run, in the first run
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
     /// Count the allocator's instructions a message too, with valgrind (takes minutes)
     #[arg(long)]
     pub(crate) instructions: bool,
@@ -93,7 +93,7 @@ pub(crate) fn run(kind: Kind, args: &PcpArgs) -> anyhow::Result<()> {
         return instructions::only(kind, args, only);
     }
     let runs = measure::cases(kind, args, 1).len() * PcpConfig::PRESETS.len();
-    let bar = output::progress(runs as u64 * u64::from(args.iterations.get()));
+    let bar = output::progress(args.runs.times(runs));
     let mut outcome = measure::measure(kind, args, &mut || bar.inc(1))?;
     if args.instructions {
         bar.reset();

@@ -1,7 +1,6 @@
 //! Running the benchmark: every column, with both sets of flags, several times.
 
 use std::cell::RefCell;
-use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use super::column::Column as Kind;
@@ -12,21 +11,21 @@ use super::scale::Scale;
 use super::script::Script;
 use crate::machine::Machine;
 use crate::workload::jobs;
+use crate::workload::options::Runs;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) memory: u64,
-    pub(crate) iterations: NonZeroU32,
-    pub(crate) seed: u64,
+    pub(crate) runs: Runs,
     pub(crate) columns: Vec<Kind>,
     pub(crate) flags: Vec<Flags>,
 }
 
 impl Plan {
     /// Number of runs.
-    pub(crate) fn runs(&self) -> usize {
-        self.columns.len() * self.flags.len() * self.iterations.get() as usize
+    pub(crate) fn count(&self) -> u64 {
+        self.runs.times(self.columns.len() * self.flags.len())
     }
 }
 
@@ -35,14 +34,14 @@ pub(crate) fn measure(plan: &Plan, tick: &(dyn Fn() + Sync)) -> anyhow::Result<O
     let scale = Scale::new(plan.memory);
     let pairs: Vec<_> =
         plan.flags.iter().flat_map(|flags| plan.columns.iter().map(|column| (*flags, *column))).collect();
-    let run = |(flags, column): &(Flags, Kind), seed| once(*column, *flags, scale, (seed, plan.seed));
-    let mut runs = jobs::each(&pairs, (plan.seed, plan.iterations), run, tick)?.into_iter();
+    let run = |(flags, column): &(Flags, Kind), seed| once(*column, *flags, scale, (seed, plan.runs.seed));
+    let mut runs = jobs::each(&pairs, plan.runs, run, tick)?.into_iter();
     let set = |flags: &Flags| {
         let columns = plan.columns.iter().zip(&mut runs).map(|(column, runs)| Column { name: column.name(), runs });
         Set { flags: *flags, columns: columns.collect() }
     };
     let sets = plan.flags.iter().map(set).collect();
-    Ok(Outcome { memory_bytes: plan.memory, iterations: plan.iterations.get(), seed: plan.seed, sets })
+    Ok(Outcome { memory_bytes: plan.memory, iterations: plan.runs.iterations.get(), seed: plan.runs.seed, sets })
 }
 
 /// One run. Of the one with the first seed, pictures are taken.

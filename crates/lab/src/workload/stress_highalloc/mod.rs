@@ -21,14 +21,13 @@ mod tests;
 mod tree;
 
 use std::fs;
-use std::num::NonZeroU32;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
+use super::options::{Memory, MemoryRange, Runs};
 use super::output::{self, Forms, Report};
-use crate::commands::map::parse_size;
 
 use column::Column;
 use measure::{Plan, measure};
@@ -37,24 +36,19 @@ use phase::Flags;
 
 /// What it is called.
 const NAME: &str = "stress-highalloc";
-/// Least memory: below it a compiler is a few pages.
-const LEAST: u64 = 128 << 20;
-/// Most memory.
-const MOST: u64 = 64 << 30;
+/// With less memory a compiler is a few pages.
+const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 64 << 30, default: "1G" };
 
 /// Arguments of `pageblock run stress-highalloc`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine",
+    "; the seed's had 4G. A smaller one gets less of everything for a shorter time")))]
+#[command(mut_arg("iterations", |option| option.default_value("3")))]
 pub(crate) struct StressHighallocArgs {
-    /// Memory of the machine, in bytes or with K, M or G; the seed's had 4G. A smaller one gets less of everything for a shorter
-    /// time
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    memory: u64,
-    /// Runs of each column
-    #[arg(long, value_name = "N", default_value = "3")]
-    iterations: NonZeroU32,
-    /// Seed of the first run; the next has the next
-    #[arg(long, value_name = "N", default_value = "1")]
-    seed: u64,
+    #[command(flatten)]
+    memory: Memory,
+    #[command(flatten)]
+    runs: Runs,
     /// Only these columns (2 to 6, default); all of them if none is given. 2-unfair to 6-unfair are 2 to 6 without the fair-zone policy
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<Column>,
@@ -67,17 +61,13 @@ pub(crate) struct StressHighallocArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
-    if args.memory < LEAST || args.memory > MOST {
-        bail!("--memory: expected 128M to 64G, found {} bytes", args.memory);
-    }
     let plan = Plan {
-        memory: args.memory,
-        iterations: args.iterations,
-        seed: args.seed,
+        memory: args.memory.bytes,
+        runs: args.runs,
         columns: if args.columns.is_empty() { Column::ALL.to_vec() } else { args.columns.clone() },
         flags: if args.flags.is_empty() { Flags::ALL.to_vec() } else { args.flags.clone() },
     };
-    let bar = output::progress(plan.runs() as u64);
+    let bar = output::progress(plan.count());
     let outcome = measure(&plan, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = plan.flags.iter().map(|flags| published::of(*flags)).collect::<anyhow::Result<Vec<_>>>()?;

@@ -7,6 +7,7 @@ use super::column::Column as Kind;
 use super::measure::{Plan, measure};
 use super::outcome::{Column, Set};
 use super::phase::Flags;
+use crate::workload::options::Runs;
 
 const SEEDS: u32 = 3;
 
@@ -18,8 +19,7 @@ fn run(megabytes: u64, flags: Flags, columns: &[Kind]) -> Set {
 fn run_seeds(megabytes: u64, flags: Flags, columns: &[Kind], seeds: u32) -> Set {
     let plan = Plan {
         memory: megabytes << 20,
-        iterations: NonZeroU32::new(seeds).unwrap(),
-        seed: 1,
+        runs: Runs { iterations: NonZeroU32::new(seeds).unwrap(), seed: 1 },
         columns: columns.to_vec(),
         flags: vec![flags],
     };

@@ -85,19 +85,19 @@ fn blocks(args: &ThpfioscaleArgs) -> Vec<Block> {
 
 /// Number of runs.
 pub(super) fn runs(args: &ThpfioscaleArgs) -> u64 {
-    (blocks(args).len() * Column::ALL.len()) as u64 * u64::from(args.iterations.get())
+    args.runs.times(blocks(args).len() * Column::ALL.len())
 }
 
 /// Runs everything; `tick` is called after each run.
 pub(super) fn measure(args: &ThpfioscaleArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
     let blocks = blocks(args);
     let pairs: Vec<_> = blocks.iter().flat_map(|block| Column::ALL.map(|column| (*block, column))).collect();
-    let run = |(block, column): &(Block, Column), seed| script::run(*block, *column, args.memory, seed);
-    let mut runs = jobs::each(&pairs, (args.seed, args.iterations), run, tick)?.into_iter();
+    let run = |(block, column): &(Block, Column), seed| script::run(*block, *column, args.memory.bytes, seed);
+    let mut runs = jobs::each(&pairs, args.runs, run, tick)?.into_iter();
     let part = |block| {
         let cells = Column::ALL.into_iter().zip(&mut runs).map(|(column, runs)| Cell { column, runs }).collect();
         Part { block, cells }
     };
     let parts = blocks.into_iter().map(part).collect();
-    Ok(Outcome { memory_bytes: args.memory, iterations: args.iterations.get(), seed: args.seed, parts })
+    Ok(Outcome { memory_bytes: args.memory.bytes, iterations: args.runs.iterations.get(), seed: args.runs.seed, parts })
 }

@@ -13,30 +13,23 @@ mod published;
 mod script;
 mod table;
 
-use std::num::NonZeroU32;
-
-use anyhow::bail;
 use clap::Args;
 
+use super::options::{Memory, MemoryRange, Runs};
 use super::output::{self, Forms, Report};
-use crate::commands::map::parse_size;
 
 /// With less memory a zone is too small for a boost.
-const LEAST: u64 = 256 << 20;
-const MOST: u64 = 64 << 30;
+const MEMORY: MemoryRange = MemoryRange { least: 256 << 20, most: 64 << 30, default: "1G" };
 
 /// Arguments of `pageblock run thpfioscale`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine (of each node)",
+    "; the seed's machines had 32G")))]
 pub(crate) struct ThpfioscaleArgs {
-    /// Memory of the machine (of each node), in bytes or with M or G; 256M to 64G; the seed's machines had 32G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    pub(crate) memory: u64,
-    /// Runs of each column, each with a seed of its own
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) iterations: NonZeroU32,
-    /// Seed of the first run
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
     /// Only the machine with one node
     #[arg(long)]
     pub(crate) one_node: bool,
@@ -46,9 +39,6 @@ pub(crate) struct ThpfioscaleArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &ThpfioscaleArgs) -> anyhow::Result<()> {
-    if !(LEAST..=MOST).contains(&args.memory) {
-        bail!("--memory: expected 256M to 64G, found {} bytes", args.memory);
-    }
     let bar = output::progress(measure::runs(args));
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();

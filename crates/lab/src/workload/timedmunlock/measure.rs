@@ -81,24 +81,24 @@ pub(crate) struct Outcome {
 pub(crate) fn measure(args: &TimedMunlockArgs, tick: &mut dyn FnMut()) -> anyhow::Result<Outcome> {
     let sets = Placement::ALL.into_iter().map(|placement| set(args, placement, tick));
     Ok(Outcome {
-        memory_bytes: args.memory,
-        iterations: args.iterations.get(),
-        seed: args.seed,
+        memory_bytes: args.memory.bytes,
+        iterations: args.runs.iterations.get(),
+        seed: args.runs.seed,
         threads: args.threads.get(),
         sets: sets.collect::<Result<_, _>>()?,
     })
 }
 
 fn set(args: &TimedMunlockArgs, placement: Placement, tick: &mut dyn FnMut()) -> anyhow::Result<Set> {
-    let pages = args.memory / PAGE_SIZE;
+    let pages = args.memory.bytes / PAGE_SIZE;
     let tables = SoftArea::descriptors(placement, pages);
     let area = SoftArea::new(placement, pages, &tables);
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(args.seed);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(args.runs.seed);
     let mut order: Vec<usize> = (0..COLUMNS).collect();
     let mut samples: [Vec<(f64, f64)>; COLUMNS] = Default::default();
     area.lock();
     area.unlock(steps(COLUMNS - 1)); // touches everything once
-    for _ in 0..args.iterations.get() {
+    for _ in 0..args.runs.iterations.get() {
         // Columns take turns in an order of their own each round, so that a disturbance does not hit always the same.
         order.shuffle(&mut random);
         for column in &order {

@@ -12,33 +12,31 @@ mod table;
 
 use std::num::NonZeroU32;
 
-use anyhow::bail;
 use clap::Args;
 use pageblock_frame::PAGE_SIZE;
 use pageblock_mlock::{Placement, Steps};
 
+use super::options::{Memory, MemoryRange, Runs};
 use super::output::{self, Forms, Report};
-use crate::commands::map::parse_size;
 
 pub(crate) use measure::{Outcome, measure};
 
 /// Columns of a table: the seed's eight, and ours.
 pub(crate) const COLUMNS: usize = 9;
 /// Most memory that an area may stand for: its metadata is 24 bytes a page.
-const MOST: u64 = 64 << 30;
+const MEMORY: MemoryRange = MemoryRange { least: PAGE_SIZE, most: 64 << 30, default: "4G" };
 
 /// Arguments of `pageblock run timedmunlock`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Size of the locked area",
+    ", for which about 400M of host memory are needed")))]
+#[command(mut_arg("iterations", |option| option.default_value("10").help("Runs of each column")))]
+#[command(mut_arg("seed", |option| option.help("Seed of the order in which the columns take turns")))]
 pub(crate) struct TimedMunlockArgs {
-    /// Size of the locked area, in bytes or with K, M or G; up to 64G, for which about 400M of host memory are needed
-    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
-    pub(crate) memory: u64,
-    /// Runs of each column
-    #[arg(long, value_name = "N", default_value = "10")]
-    pub(crate) iterations: NonZeroU32,
-    /// Seed of the order in which the columns take turns
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
     /// CPUs: the first unlocks, the others work on the same LRU lists meanwhile
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) threads: NonZeroU32,
@@ -76,11 +74,7 @@ pub(crate) fn run(args: &TimedMunlockArgs) -> anyhow::Result<()> {
     if let Some(only) = &args.only {
         return instructions::only(only);
     }
-    if args.memory < PAGE_SIZE || args.memory > MOST {
-        bail!("--memory: expected 4K to 64G, found {} bytes", args.memory);
-    }
-    let turns = u64::from(args.iterations.get()) * (COLUMNS * Placement::ALL.len()) as u64;
-    let bar = output::progress(turns);
+    let bar = output::progress(args.runs.times(COLUMNS * Placement::ALL.len()));
     let mut outcome = measure(args, &mut || bar.inc(1))?;
     bar.finish_and_clear();
     if args.instructions {

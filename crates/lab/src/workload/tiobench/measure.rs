@@ -99,16 +99,22 @@ impl Outcome {
 
 /// Runs every variant; `tick` is called after each run.
 pub(crate) fn measure(args: &TiobenchArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
-    let (variants, iterations) = (args.variants(), args.iterations.get());
-    let runs = jobs::each(&variants, (args.seed, args.iterations), |variant, seed| one(args, (*variant, seed)), tick)?;
+    let (variants, iterations) = (args.variants(), args.runs.iterations.get());
+    let runs = jobs::each(&variants, args.runs, |variant, seed| one(args, (*variant, seed)), tick)?;
     let rows = variants.into_iter().zip(runs).map(|(variant, runs)| Row { variant, runs }).collect();
-    Ok(Outcome { memory_bytes: args.memory, iterations, seed: args.seed, threads: args.threads.clone(), rows })
+    Ok(Outcome {
+        memory_bytes: args.memory.bytes,
+        iterations,
+        seed: args.runs.seed,
+        threads: args.threads.clone(),
+        rows,
+    })
 }
 
 /// One machine, on which every number of threads gets its turn.
 pub(crate) fn one(args: &TiobenchArgs, (variant, seed): (Variant, u64)) -> anyhow::Result<Run> {
-    let machine = Machine::boot(&scale::setup(args.memory, variant, seed))?;
-    let pages = (2 * args.memory / PAGE_SIZE) as u32;
+    let machine = Machine::boot(&scale::setup(args.memory.bytes, variant, seed))?;
+    let pages = (2 * args.memory.bytes / PAGE_SIZE) as u32;
     let mut phases = Vec::new();
     for threads in &args.threads {
         let files: Vec<_> = (0..*threads).map(|_| machine.create_file(pages / threads)).collect();

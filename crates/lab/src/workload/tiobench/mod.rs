@@ -16,31 +16,25 @@ pub(crate) mod scale;
 mod table;
 pub(crate) mod variant;
 
-use std::num::NonZeroU32;
-
-use anyhow::bail;
 use clap::Args;
 
+use super::options::{Memory, MemoryRange, Runs};
 use super::output::{self, Forms, Report};
-use crate::commands::map::parse_size;
 pub(crate) use variant::Variant;
 
 /// Memory of a machine: with less than the first, a read-ahead window is more than what lies between two watermarks.
-pub(crate) const LEAST: u64 = 128 << 20;
-pub(crate) const MOST: u64 = 16 << 30;
+pub(super) const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 16 << 30, default: "1G" };
 
 /// Arguments of `pageblock run tiobench`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine", ". The seed's had about 8G")))]
+#[command(mut_arg("iterations", |option| option.help("Runs under each set of rules, each with a seed of its own")))]
+#[command(mut_arg("seed", |option| option.help("Seed of the first run: where random blocks lie")))]
 pub(crate) struct TiobenchArgs {
-    /// Memory of the machine, in bytes or with M or G; 128M to 16G. The seed's had about 8G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    pub(crate) memory: u64,
-    /// Runs under each set of rules, each with a seed of its own
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) iterations: NonZeroU32,
-    /// Seed of the first run: where random blocks lie
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
     /// Numbers of threads, 1 to 64 each
     #[arg(long, value_name = "N,...", default_value = "1,2,4,8,16", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -64,10 +58,7 @@ impl TiobenchArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &TiobenchArgs) -> anyhow::Result<()> {
-    if !(LEAST..=MOST).contains(&args.memory) {
-        bail!("--memory: expected 128M to 16G, found {} bytes", args.memory);
-    }
-    let bar = output::progress(args.variants().len() as u64 * u64::from(args.iterations.get()));
+    let bar = output::progress(args.runs.times(args.variants().len()));
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = published::Published::read()?;

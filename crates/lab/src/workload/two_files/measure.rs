@@ -77,14 +77,14 @@ pub(crate) struct Outcome {
 /// Runs every variant; `tick` is called after each run.
 pub(crate) fn measure(args: &TwoFilesArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
     let variants = args.variants();
-    let runs = jobs::each(&variants, (args.seed, args.iterations), |variant, seed| one(args, *variant, seed), tick)?;
+    let runs = jobs::each(&variants, args.runs, |variant, seed| one(args, *variant, seed), tick)?;
     let rows = variants.into_iter().zip(runs).map(|(variant, runs)| Row { variant, runs }).collect();
-    let (iterations, passes) = (args.iterations.get(), args.passes.get());
-    Ok(Outcome { memory_bytes: args.memory, iterations, seed: args.seed, passes, rows })
+    let (iterations, passes) = (args.runs.iterations.get(), args.passes.get());
+    Ok(Outcome { memory_bytes: args.memory.bytes, iterations, seed: args.runs.seed, passes, rows })
 }
 
 fn one(args: &TwoFilesArgs, variant: Variant, seed: u64) -> anyhow::Result<Run> {
-    let scene = Scene::boot(args.memory, variant, seed)?;
+    let scene = Scene::boot(args.memory.bytes, variant, seed)?;
     let managed = scene.managed();
     // More than Normal, less than both.
     let file_pages = managed.normal * 6 / 5;

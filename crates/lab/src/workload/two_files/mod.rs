@@ -13,25 +13,23 @@ mod table;
 
 use std::num::NonZeroU32;
 
-use anyhow::bail;
 use clap::Args;
 
+use super::options::{Memory, Runs};
 use super::output::{self, Forms, Report};
-use super::tiobench::{LEAST, MOST, Variant};
-use crate::commands::map::parse_size;
+use super::tiobench::{MEMORY, Variant};
 
 /// Arguments of `pageblock run two-files`.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine", ". The seed's had about 8G")))]
+#[command(mut_arg("iterations", |option| option.help("Runs under each set of rules, each with a seed of its own")))]
+#[command(mut_arg("seed", |option| option
+    .help("Seed of the first run: how much the kernel holds, and where files lie")))]
 pub(crate) struct TwoFilesArgs {
-    /// Memory of the machine, in bytes or with M or G; 128M to 16G. The seed's had about 8G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
-    pub(crate) memory: u64,
-    /// Runs under each set of rules, each with a seed of its own
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) iterations: NonZeroU32,
-    /// Seed of the first run: how much the kernel holds, and where files lie
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+    #[command(flatten)]
+    pub(crate) runs: Runs,
     /// Times that the second file is read
     #[arg(long, value_name = "N", default_value = "6")]
     pub(crate) passes: NonZeroU32,
@@ -53,10 +51,7 @@ impl TwoFilesArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &TwoFilesArgs) -> anyhow::Result<()> {
-    if !(LEAST..=MOST).contains(&args.memory) {
-        bail!("--memory: expected 128M to 16G, found {} bytes", args.memory);
-    }
-    let bar = output::progress(args.variants().len() as u64 * u64::from(args.iterations.get()));
+    let bar = output::progress(args.runs.times(args.variants().len()));
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let report = Report { name: "two_files", outcome: &outcome, text: table::all(&outcome) };
