@@ -173,41 +173,63 @@ pub(crate) fn appraise(
     (index, frames): (u32, u32),
     config: &Config,
 ) -> (Result<u32, Option<u32>>, u32) {
-    let (mut used, mut free, mut read) = (0, 0, 0);
+    let (mut used, mut read) = (0, 0);
     let mut at = index & !63;
     while at < index + frames {
-        let from = index.max(at) - at;
-        let to = (index + frames).min(at + 64) - at;
-        let mask = (u64::MAX >> (64 - (to - from))) << from;
-        let (heads, movable) = (states.heads(at) & mask, states.movable_heads(at) & mask);
+        let mask = word_mask(at, (index, frames));
         read += mask.count_ones();
-        if heads != movable {
-            return (Err(Some(at + (heads & !movable).trailing_zeros().min(63))), read);
+        match appraise_word(states, map, (at, mask), config) {
+            Ok(part) => used += part.used,
+            Err(obstacle) => return (Err(obstacle), read),
         }
-        let here = map.get(at as usize / 64 % BLOCK_WORDS).map_or(0, |word| (word & mask).count_ones());
-        free += here;
-        used += if here + movable.count_ones() == mask.count_ones() {
-            movable.count_ones()
-        } else {
-            match sum_of_orders(states, at, movable, config) {
-                Ok(sum) => sum,
-                Err(head) => return (Err(Some(head)), read),
-            }
-        };
         at += 64;
     }
-    (if used + free == frames { Ok(used) } else { Err(None) }, read)
+    (Ok(used), read)
+}
+
+/// The frames of the word that begins at `at` that belong to a range which reaches into it.
+pub(crate) fn word_mask(at: u32, (index, frames): (u32, u32)) -> u64 {
+    let from = index.max(at) - at;
+    let to = (index + frames).min(at + 64) - at;
+    (u64::MAX >> (64 - (to - from))) << from
+}
+
+/// What is in use among 64 frames, all of which can be moved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    /// Heads of the blocks.
+    pub(crate) heads: u64,
+    /// Frames.
+    pub(crate) used: u32,
+}
+
+/// [`appraise`] for those of 64 frames that a mask names.
+#[inline(always)]
+pub(crate) fn appraise_word(
+    states: StateTable<'_>,
+    map: &[u64; BLOCK_WORDS],
+    (at, mask): (u32, u64),
+    config: &Config,
+) -> Result<Part, Option<u32>> {
+    let (heads, movable) = (states.heads(at) & mask, states.movable_heads(at) & mask);
+    if heads != movable {
+        return Err(Some(at + (heads & !movable).trailing_zeros().min(63)));
+    }
+    let free = map.get(at as usize / 64 % BLOCK_WORDS).map_or(0, |word| (word & mask).count_ones());
+    let singles = movable.count_ones();
+    let used = if free + singles == mask.count_ones() { singles } else { sum_of_orders(states, at, movable, config)? };
+    if used + free == mask.count_ones() { Ok(Part { heads: movable, used }) } else { Err(None) }
 }
 
 /// Frames in the movable blocks with these heads; the head of one that is too large to be moved, if there is one.
-fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, u32> {
+fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, Option<u32>> {
     let mut left = heads;
     let mut sum = 0;
     while left != 0 {
         let head = at + left.trailing_zeros();
         match states.get(head).decode() {
             FrameState::Allocated(order, _) if order <= config.largest_move => sum += order.frames() as u32,
-            _ => return Err(head),
+            _ => return Err(Some(head)),
         }
         left &= left - 1;
     }

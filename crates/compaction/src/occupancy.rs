@@ -1,27 +1,27 @@
 //! The default: the emptiest pageblock that can be emptied is, into the fullest.
 //!
 //! Linux's scanners start to move a pageblock's frames before they know that the last of them can be moved, and find it
-//! out by scanning. Here a pageblock is chosen by its count of free frames, read through once (eight or sixteen state bytes a
-//! load), withheld, and its blocks are borrowed from their owner before the first of them is moved.
+//! out by scanning. Here a pageblock is chosen by its count of free frames, withheld, and read through once (eight or sixteen state
+//! bytes a load), and its blocks are borrowed from their owner as they are met: all of them before the first is moved.
 //! What could not be emptied is noted with its number of free frames and the frame that was in the way; it is not looked at again before
 //! the former changes, and then the latter is looked at first.
 
 mod known;
+mod lending;
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::{Held, ZoneScan};
+use pageblock_buddy::ZoneScan;
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, RunCounts, ScanPositions};
-use pageblock_frame::{
-    BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, Platform, StateByte,
-};
+use pageblock_frame::{BLOCK_WORDS, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, Platform};
 
 use crate::choice::{Candidate, Choice, Sources, appraise, best_part, is_foreign_target, is_target, step_of};
 use crate::compactor::positions;
-use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
+use crate::moving::{CLUSTER, Mover, Stock, keep};
 use crate::{Compactor, Config, Origin, Outcome, Request, score};
 use known::{Obstacle, Weeds, index_of, number};
+use lending::unset;
 
 const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
 
@@ -227,25 +227,28 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         }
     }
 
-    /// Reads a candidate's state bytes: where the block that can be emptied begins, and how large it is.
+    /// Where in a candidate the block begins that can be emptied, and how large it is. A single pageblock is not read for that, but
+    /// while its blocks are borrowed.
     fn read(&mut self, candidate: &Candidate) -> Result<(u32, u32), Emptied> {
-        let scan = self.mover.scan;
         let group = (self.order.frames() as u32).div_ceil(BLOCK);
         for block in candidate.block..candidate.block + group {
             let before = self.counts.migrate_scanned;
             let part = self.read_block(block);
-            let (from, to) = (scan.zone().pfn_of(block * BLOCK), scan.zone().pfn_of((block + 1) * BLOCK));
-            P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
-                range: PfnRange::new(from, to),
-                scanned: self.counts.migrate_scanned - before,
-                taken: if part.is_ok() { u64::from(candidate.used) } else { 0 },
-            }));
+            if part.is_err() || !self.reads_late() {
+                self.trace_read(block, before, if part.is_ok() { candidate.used } else { 0 });
+            }
             let index = part?;
             if self.order < PAGEBLOCK_ORDER {
                 return Ok((index, self.order.frames() as u32));
             }
         }
         Ok((candidate.block * BLOCK, self.order.frames() as u32))
+    }
+
+    /// A single pageblock is read while its blocks are borrowed; of several, all are read before the first is emptied, and of a part
+    /// of one it must be found out first which.
+    fn reads_late(&self) -> bool {
+        self.order == PAGEBLOCK_ORDER
     }
 
     /// Where in a pageblock the block begins that can be emptied. If there is none, that is noted.
@@ -263,6 +266,9 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             Obstacle::Gone => {}
             Obstacle::There => return Err(self.give_up(block, known.map(|number| index_of(block, number)))),
             Obstacle::Busy => return Err(Emptied::NotNow),
+        }
+        if self.reads_late() {
+            return Ok(block * BLOCK);
         }
         let (used, looked) = appraise(states, &scan.map(block), (block * BLOCK, BLOCK), &config);
         self.counts.migrate_scanned += u64::from(looked);
@@ -282,10 +288,24 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         Emptied::No
     }
 
+    /// Says what was read of a pageblock since `before` frames were.
+    fn trace_read(&self, block: u32, before: u64, taken: u32) {
+        let zone = self.mover.scan.zone();
+        P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
+            range: PfnRange::new(zone.pfn_of(block * BLOCK), zone.pfn_of((block + 1) * BLOCK)),
+            scanned: self.counts.migrate_scanned - before,
+            taken: u64::from(taken),
+        }));
+    }
+
     /// Moves all that is in use in a part of a withheld pageblock, or nothing.
     fn vacate(&mut self, block: u32, (index, frames): (u32, u32), threshold: u16) -> Emptied {
         let mut ours = [0u64; BLOCK_WORDS];
+        let before = self.counts;
         let result = self.borrow_all((index, frames), &mut ours);
+        if self.reads_late() {
+            self.trace_read(block, before.migrate_scanned, (self.counts.isolated - before.isolated) as u32);
+        }
         if result != Emptied::Yes {
             self.put_back(block, &ours);
             return result;
@@ -315,68 +335,6 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             self.mover.return_stock(&mut self.stock, order);
         }
         Emptied::Yes
-    }
-
-    /// Borrows every movable block of a range. What was lent is in `ours`, also if the answer is not [`Emptied::Yes`].
-    fn borrow_all(&mut self, (index, frames): (u32, u32), ours: &mut [u64; BLOCK_WORDS]) -> Emptied {
-        let states = self.mover.scan.zone().states();
-        let mut at = index;
-        while at < index + frames {
-            let word = at & !63;
-            let end = (word + 64).min(index + frames);
-            let range = (u64::MAX >> (64 - (end - at))) << (at - word);
-            let mut heads = states.movable_heads(word) & range;
-            while heads != 0 {
-                let mut wanted = Cluster::new();
-                while heads != 0 && !wanted.is_full() {
-                    let frame = word + heads.trailing_zeros();
-                    keep(&mut wanted, Held { index: frame, state: states.get(frame) });
-                    heads &= heads - 1;
-                }
-                let mut lent = Cluster::new();
-                let answers = self.mover.borrow(&wanted, &mut lent);
-                for held in &lent {
-                    set(ours, held.index);
-                    self.counts.isolated += held.order().frames();
-                }
-                if answers.refused > 0 {
-                    self.obstacle = answers.first;
-                    return if answers.busy { Emptied::NotNow } else { Emptied::No };
-                }
-            }
-            at = end;
-        }
-        Emptied::Yes
-    }
-
-    /// Up to a cluster of what we borrowed in a pageblock, of one order.
-    fn lent(&self, block: u32, order: Order, ours: &[u64; BLOCK_WORDS]) -> Cluster {
-        let states = self.mover.scan.zone().states();
-        let mut lent = Cluster::new();
-        for (word, &bits) in (0u32..).zip(ours) {
-            let mut left = bits;
-            while left != 0 && !lent.is_full() {
-                let index = block * BLOCK + word * 64 + left.trailing_zeros();
-                left &= left - 1;
-                if states.get(index).order() == order {
-                    keep(&mut lent, Held { index, state: StateByte::allocated(order, MigrateType::Movable) });
-                }
-            }
-        }
-        lent
-    }
-
-    fn put_back(&self, block: u32, ours: &[u64; BLOCK_WORDS]) {
-        let states = self.mover.scan.zone().states();
-        for (word, &bits) in (0u32..).zip(ours) {
-            let mut left = bits;
-            while left != 0 {
-                let index = block * BLOCK + word * 64 + left.trailing_zeros();
-                left &= left - 1;
-                let order = states.get(index).order();
-                self.mover.put_back([Held { index, state: StateByte::allocated(order, MigrateType::Movable) }]);
-            }
-        }
     }
 
     /// Takes targets from pageblocks at least as full as the threshold says, downwards through the window; from any, if those do
@@ -425,17 +383,5 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             self.counts.isolated += (got as u64) << order.as_u8();
         }
         self.stock.len() >= need
-    }
-}
-
-fn set(map: &mut [u64; BLOCK_WORDS], index: u32) {
-    if let Some(word) = map.get_mut(index as usize / 64 % BLOCK_WORDS) {
-        *word |= 1 << (index % 64);
-    }
-}
-
-fn unset(map: &mut [u64; BLOCK_WORDS], index: u32) {
-    if let Some(word) = map.get_mut(index as usize / 64 % BLOCK_WORDS) {
-        *word &= !(1 << (index % 64));
     }
 }

@@ -59,6 +59,15 @@ fn one_frame_is_looked_at_where_one_was_in_the_way() {
 }
 
 #[test]
+fn a_page_that_is_not_lent_ends_the_reading_of_its_pageblock() {
+    let scene = obstructed(false);
+    let outcome = run(&scene, &Compactor::new(Config::default()), &direct());
+    assert_eq!((outcome.result, outcome.counts.migrated), (CompactResult::Complete, 0));
+    // The page is the 258th: with it the 64 frames that are read together, and none behind them.
+    assert_eq!(outcome.counts.migrate_scanned, 320 * BLOCKS);
+}
+
+#[test]
 fn what_is_no_longer_in_the_way_is_seen() {
     let scene = obstructed(false);
     let compactor = Compactor::new(Config::default());
