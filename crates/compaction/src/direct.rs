@@ -100,7 +100,9 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
         best.result = best.result.max(outcome.result);
         if outcome.result == CompactResult::Success {
             best.captured = outcome.captured;
-            compactor.defer_reset::<P>(zone, order, Proof::Watermark);
+            if compactor.config().defer_each_zone {
+                compactor.defer_reset::<P>(zone, order, Proof::Watermark);
+            }
             break;
         }
         let failed = matches!(outcome.result, CompactResult::Complete | CompactResult::PartialSkipped);
@@ -128,8 +130,37 @@ pub enum Got {
     Nothing,
 }
 
+/// The zone whose deferral an attempt counts for: that of the block, if there is one. Before 3.18 it was the preferred zone in any case, the
+/// only one that was asked: a block from DMA32 ended the deferral of Normal.
+///
+/// ```
+/// # use core::mem::MaybeUninit;
+/// # use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
+/// # use pageblock_frame::{Carver, NodeId, Pfn, PfnRange, ZoneKind};
+/// # use pageblock_testkit::host::Quiet;
+/// use pageblock_compaction::{CompactZone, Compactor, Config, Patches, accountable};
+/// # let zone = |kind| {
+/// #     let span = PfnRange::new(Pfn::new(0), Pfn::new(512));
+/// #     let config = ZoneConfig::new(kind, NodeId::new(0), span);
+/// #     let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)].leak();
+/// #     let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(raw)).unwrap();
+/// #     Zone::new::<Quiet>(config, storage).unwrap()
+/// # };
+/// let (normal, dma32) = (zone(ZoneKind::Normal), zone(ZoneKind::Dma32));
+/// for (config, expected) in [(Config::linux_3_13(Patches::NONE), &normal), (Config::linux_6_1(), &dma32)] {
+///     let compactor = Compactor::new(config);
+///     let preferred = CompactZone { zone: &normal, compactor: &compactor };
+///     let found = CompactZone { zone: &dma32, compactor: &compactor };
+///     assert!(core::ptr::eq(accountable(preferred, Some(found)).zone, expected));
+/// }
+/// ```
+#[must_use]
+pub fn accountable<'a, 'm>(preferred: CompactZone<'a, 'm>, found: Option<CompactZone<'a, 'm>>) -> CompactZone<'a, 'm> {
+    found.filter(|_| preferred.compactor.config().defer_each_zone).unwrap_or(preferred)
+}
+
 /// Accounts for a direct attempt: a stall, and a success or a failure, unless it was skipped (before 3.18 also if it was deferred). `at` is the
-/// zone of the block, or the preferred one. A success ends deferral there; before 3.18 the failure of a synchronous attempt
+/// [`accountable`] zone. A success ends deferral there; before 3.18 the failure of a synchronous attempt
 /// begins it there.
 pub fn settle<P: Platform>(at: CompactZone<'_, '_>, request: &DirectRequest, outcome: &Outcome, got: Got) {
     let CompactZone { zone, compactor } = at;

@@ -56,7 +56,7 @@ pub use config::{Config, Patches, Search};
 pub use contig::ContigError;
 pub use counters::VmStat;
 pub use defer::{Deferral, Proof};
-pub use direct::{CompactZone, DirectRequest, Got, compact_zones, settle};
+pub use direct::{CompactZone, DirectRequest, Got, accountable, compact_zones, settle};
 pub use kcompactd::{Kcompactd, Kswapd, Next};
 pub use pageblock_frame::migration::Migrate;
 pub use request::{Origin, Outcome, Priority, Request};

@@ -1,8 +1,8 @@
 //! Direct attempts over zones, deferral, and the compaction thread.
 
 use pageblock_compaction::{
-    CompactZone, Compactor, Config, DirectRequest, Got, Kcompactd, Kswapd, Next, Patches, Priority, compact_zones,
-    settle,
+    CompactZone, Compactor, Config, DirectRequest, Got, Kcompactd, Kswapd, Next, Patches, Priority, accountable,
+    compact_zones, settle,
 };
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{Gfp, MigrateType, NodeId, ZoneKind};
@@ -76,6 +76,30 @@ fn before_3_18_only_the_allocation_counts() {
     // What was deferred is no stall.
     settle::<P>(zone, &request, &pageblock_compaction::Outcome::unstarted(CompactResult::Deferred), Got::Nothing);
     assert_eq!((compactor.vmstat().stall, compactor.vmstat().fail), (1, 1));
+}
+
+#[test]
+fn before_3_18_a_block_of_any_zone_ends_the_preferred_zones_deferral() {
+    let (first, second) = (hopeless(8), scattered(8));
+    let old = || Compactor::new(Config::linux_3_13(Patches::ALL));
+    let compactors = [old(), old()];
+    let zones = [
+        CompactZone { zone: &first.zone, compactor: &compactors[0] },
+        CompactZone { zone: &second.zone, compactor: &compactors[1] },
+    ];
+    for compactor in &compactors {
+        compactor.defer::<P>(&first.zone, order(9));
+        assert!(compactor.deferral().is_deferred(order(9)));
+    }
+    // The next attempt is one that counts.
+    let request = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
+    let outcome = compact_zones::<P, _>(zones, &request, &second.owner);
+    assert_eq!(outcome.result, CompactResult::Success);
+    settle::<P>(accountable(zones[0], Some(zones[1])), &request, &outcome, Got::Block);
+    let (considered, shift, failed) = compactors[0].deferral().state();
+    assert_eq!((considered, shift, failed), (0, 0, order(10)));
+    // The zone that served has a deferral that nobody asks, and nobody changes.
+    assert_eq!(compactors[1].deferral().state().1, 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Direct compaction: the request moves what is in its way.
 
-use pageblock_compaction::{DirectRequest, Got, Priority, compact_zones, settle};
+use pageblock_compaction::{DirectRequest, Got, Priority, accountable, compact_zones, settle};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Gfp, MigrateType, Order, Platform};
 
@@ -33,8 +33,9 @@ pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> 
         request.inner.count_past_lists(zone, request.order.frames());
     }
     let pfn = outcome.captured.or_else(|| request.walk(climb.flags()));
-    let at = pfn.and_then(|pfn| request.inner.zone_of(pfn)).or_else(|| zones().next());
-    if let Some(at) = at.and_then(compact_zone) {
+    let found = pfn.and_then(|pfn| request.inner.zone_of(pfn)).and_then(compact_zone);
+    if let Some(preferred) = zones().next().and_then(compact_zone) {
+        let at = accountable(preferred, found);
         settle::<P>(at, &direct, &outcome, if pfn.is_some() { Got::Block } else { Got::Nothing });
     }
     got(pfn)
