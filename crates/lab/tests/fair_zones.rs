@@ -77,6 +77,20 @@ fn both_zones_age_and_without_the_class_zone_dma32_never() {
     }
 }
 
+/// Where a reader comes to what is still in memory of its stream, that is being evicted for it. With these seeds it came just when as much had
+/// gone as it read, and each page was evicted shortly before it was read, up to the end.
+#[test]
+fn a_reader_gets_ahead_of_what_is_evicted_for_it() {
+    for (memory, seed) in [("256M", "8"), ("384M", "3"), ("384M", "17")] {
+        let arguments = ["tiobench", "--memory", memory, "--threads", "1", "--seed", seed, "--only", "default"];
+        let outcome = run(&arguments);
+        let phases = runs(&outcome, "default")[0]["phases"].as_array().unwrap();
+        let read = phases.iter().find(|phase| phase["op"] == "SeqRead").unwrap();
+        let part = number(read, "disk_read") / number(read, "blocks");
+        assert!(part < 0.72, "{memory}, seed {seed}: {part} of the file from the disk");
+    }
+}
+
 #[test]
 fn bad_arguments_are_refused_by_name() {
     for (arguments, expected) in [

@@ -1,5 +1,7 @@
 //! What has differed in scanning lists.
 
+use pageblock_lru::Refault;
+
 /// What is made of a page that comes back after it was evicted.
 ///
 /// ```
@@ -16,8 +18,8 @@ pub enum Refaults {
     ActiveFiles,
     /// The same with all anonymous pages where they can be swapped (since 5.9).
     ActiveAndAnon,
-    /// The same (not in Linux); and if more was, it was used in a rhythm for which memory is too small, and is given up first once it was
-    /// used: of a stream that goes round the rest stays, and is found there. A quarter is treated as any other, so that what nobody uses any more
+    /// The same (not in Linux); and if more was, or next to nothing, it was used in a rhythm for which memory is too small, and is given up
+    /// first once it was used: of a stream that goes round the rest stays, and is found there. A quarter is treated as any other, so that what nobody uses any more
     /// gives way.
     Streams,
 }
@@ -33,9 +35,12 @@ impl Refaults {
         !matches!(self, Self::Streams)
     }
 
-    /// True if a page that comes back at this time of the lists' clock, too late, is to be given up first.
-    pub(crate) const fn leaves_behind(self, age: u64) -> bool {
-        matches!(self, Self::Streams) && !(age / RUN).is_multiple_of(4)
+    /// True if a page that comes back at this time of the lists' clock is to be given up first: too late, or so soon that it went just
+    /// ahead of its reader. Were that one made active, the next page that is to be read would go for it, and so on: the reader would never
+    /// get to where the rest of its stream is still in memory.
+    pub(crate) const fn leaves_behind(self, age: u64, refault: Refault) -> bool {
+        let of_a_stream = !refault.workingset || refault.distance < RUN;
+        matches!(self, Self::Streams) && of_a_stream && !(age / RUN).is_multiple_of(4)
     }
 }
 
@@ -99,5 +104,24 @@ impl Default for ShrinkConfig {
     /// Linux 6.1's, with [`Refaults::Streams`].
     fn default() -> Self {
         Self { refaults: Refaults::Streams, ..Self::linux_6_1() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_streams_pages_come_back_too_late_or_at_once() {
+        let of = |rule: Refaults, age, distance, workingset| rule.leaves_behind(age, Refault { distance, workingset });
+        for turn in [1, 2, 3, 5] {
+            assert!(of(Refaults::Streams, turn * RUN, 9 * RUN, false), "too late");
+            assert!(of(Refaults::Streams, turn * RUN, RUN - 1, true), "just ahead of its reader");
+            assert!(!of(Refaults::Streams, turn * RUN, RUN, true), "of a working set");
+            assert!(!of(Refaults::ActiveAndAnon, turn * RUN, 9 * RUN, false));
+        }
+        for kept in [0, RUN - 1, 4 * RUN] {
+            assert!(!of(Refaults::Streams, kept, 9 * RUN, false) && !of(Refaults::Streams, kept, 0, true));
+        }
     }
 }

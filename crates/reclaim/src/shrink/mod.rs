@@ -146,10 +146,12 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
             Refaults::ActiveFiles => Swap::Absent,
             Refaults::ActiveAndAnon | Refaults::Streams => self.owner.swap(),
         };
-        let refault = left.refault(evicted.shadow, left.workingset_frames(swap));
+        let mut refault = left.refault(evicted.shadow, left.workingset_frames(swap));
+        let behind = self.config.refaults.leaves_behind(left.age(), refault);
+        refault.workingset &= !behind;
         let joins = self.areas.iter().find(|area| area.lru().index_of(pfn).is_some())?;
         joins.lru().readmit(pfn, refault);
-        if !refault.workingset && self.config.refaults.leaves_behind(left.age()) {
+        if behind {
             joins.lru().page(pfn)?.set_flags(DescFlags::BEHIND);
         }
         Some(refault)
