@@ -121,3 +121,7 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "xfs_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! What a replay found, for people and for programs.
 
 mod html;
+mod index;
 mod plots;
 mod tables;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+pub(crate) use index::add;
 pub(crate) use plots::{CELL, draw_row};
 pub(crate) use tables::tables;
 pub(crate) use tables::{plain, trimmed};
@@ -22,7 +24,7 @@ pub(crate) fn json(outcome: &Outcome) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Writes the report into a directory, which is made if it is not there; returns the page's path.
+/// Writes the report into a directory, which is made if it is not there; experiments on its page stay. Returns the page's path.
 pub(crate) fn write(outcome: &Outcome, directory: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
     let save = |name: &str, text: &str| {
@@ -36,5 +38,5 @@ pub(crate) fn write(outcome: &Outcome, directory: &Path) -> anyhow::Result<PathB
     save("result.json", &json(outcome)?)?;
     save("buddyinfo", &outcome.buddyinfo)?;
     save("pagetypeinfo", &outcome.pagetypeinfo)?;
-    save("index.html", &html::page(outcome, &plots))
+    save("index.html", &index::renew(directory, html::page(outcome, &plots))?)
 }

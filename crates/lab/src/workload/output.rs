@@ -1,6 +1,5 @@
 //! What all experiments do with their results, and how they read those of others.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,6 +8,8 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
+
+use crate::report;
 
 /// Shows how many of the runs are done, if stderr is a terminal.
 pub(super) fn progress(runs: u64) -> ProgressBar {
@@ -28,7 +29,7 @@ pub(crate) struct Forms {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the tables, a plot and every run (.html, .svg and .json) into this directory
+    /// Write the tables, a plot and every run (.html, .svg and .json) into this directory, and add them to its index.html
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -68,20 +69,30 @@ fn json(outcome: &impl Serialize) -> anyhow::Result<String> {
     Ok(json)
 }
 
-/// Writes a report's page, picture and object into a directory, which is made if it is not there.
+/// Writes a report's page, picture and object into a directory, which is made if it is not there, and adds it to the directory's page of
+/// all.
 fn write(directory: &Path, (name, text): (&str, &str), json: &str, svg: &str) -> anyhow::Result<()> {
     fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title></head>\n\
-         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>{name}</h1>\n"
-    );
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
-    let _ = writeln!(html, "{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre></body></html>");
+    let part = format!("<h1>{name}</h1>\n{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre>");
+    let html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title></head>\n\
+         <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\">{part}</body></html>\n"
+    );
     for (ending, content) in [("html", html.as_str()), ("json", json), ("svg", svg)] {
         let path = directory.join(format!("{name}.{ending}"));
         fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    Ok(())
+    report::add(directory, name, &part)
+}
+
+/// Least and most of some figures, in brackets; nothing if they are fewer than two.
+pub(super) fn range(values: &[f64], digits: usize) -> String {
+    if values.len() < 2 {
+        return String::new();
+    }
+    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(least, most), n| (least.min(*n), most.max(*n)));
+    format!(" [{least:.digits$}-{most:.digits$}]")
 }
 
 /// A drawing that went wrong, as an error of ours.
@@ -93,4 +104,43 @@ pub(super) fn failed(error: impl std::fmt::Display) -> anyhow::Error {
 pub(super) fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<Vec<T>> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
     reader.deserialize().collect::<Result<_, _>>().context("the published table is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_has_no_range() {
+        assert_eq!(range(&[], 1), "");
+        assert_eq!(range(&[3.0], 1), "");
+        assert_eq!(range(&[3.0, 1.25, 2.0], 1), " [1.2-3.0]");
+        assert_eq!(range(&[-3.0, 7.0], 0), " [-3-7]");
+    }
+
+    #[test]
+    fn a_result_is_written_in_three_forms_and_on_the_page_of_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("a/b");
+        write(&inner, ("pond", "a < b & c"), "{}\n", "<svg/>").unwrap();
+        let read = |name: &str| fs::read_to_string(inner.join(name)).unwrap();
+        assert_eq!((read("pond.json"), read("pond.svg")), ("{}\n".into(), "<svg/>".into()));
+        for page in ["pond.html", "index.html"] {
+            assert!(read(page).contains("<svg/>\n<pre style=\"overflow-x:auto\">a &lt; b &amp; c</pre>"), "{page}");
+        }
+        let error = write(&inner.join("pond.json"), ("pond", ""), "", "").unwrap_err().to_string();
+        assert!(error.contains("pond.json cannot be made"), "{error}");
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Line {
+        threads: u32,
+    }
+
+    #[test]
+    fn a_damaged_table_is_refused_with_its_line() {
+        assert_eq!(lines::<Line>("threads\n# a remark\n4\n").unwrap()[0].threads, 4);
+        let error = format!("{:#}", lines::<Line>("threads\n4\nmany\n").unwrap_err());
+        assert!(error.contains("line: 3") || error.contains("line 3"), "{error}");
+    }
 }

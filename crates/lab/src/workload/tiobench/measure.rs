@@ -62,10 +62,15 @@ impl Row {
         self.runs.iter().map(of).sum::<f64>() / self.runs.len().max(1) as f64
     }
 
+    /// A phase's figure in each run.
+    pub(crate) fn phases(&self, op: Op, threads: u32, of: impl Fn(&Figures) -> f64) -> Vec<f64> {
+        let phases = self.runs.iter().flat_map(|run| &run.phases);
+        phases.filter(|phase| (phase.op, phase.threads) == (op, threads)).map(of).collect()
+    }
+
     /// The mean of a phase's figure; `None` if there was no such phase.
     pub(crate) fn phase(&self, op: Op, threads: u32, of: impl Fn(&Figures) -> f64) -> Option<f64> {
-        let phases = self.runs.iter().flat_map(|run| &run.phases);
-        let values: Vec<f64> = phases.filter(|phase| (phase.op, phase.threads) == (op, threads)).map(of).collect();
+        let values = self.phases(op, threads, of);
         if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
     }
 

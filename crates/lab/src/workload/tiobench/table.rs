@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::measure::{Outcome, Row, ZoneFigures};
-use super::phase::Op;
+use super::super::output::range;
+use super::measure::{Outcome, Row, Run, ZoneFigures};
+use super::phase::{Figures, Op};
 use super::published::Published;
 use crate::report::{plain, trimmed};
 
@@ -20,7 +21,7 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
     let _ = writeln!(text, "Zones over a whole run\n{}\n", zones(outcome, published));
     let _ = writeln!(
         text,
-        "Percent: more than 3.16 has. {} MiB of memory, files twice as large, {} run{} of each, seed {}. Velocity: frames that kswapd and\n\
+        "Percent: more than 3.16 has; in brackets least and most of the runs. {} MiB of memory, files twice as large, {} run{} of each, seed {}. Velocity: frames that kswapd and\n\
          tasks looked at, a second. The disk has an elevator in the manner of CFQ: readers take turns by slices of time. Pages are\n\
          read ahead 128 KiB at a time, for which the reader waits.",
         outcome.memory_bytes >> 20,
@@ -34,13 +35,12 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
 fn phase(outcome: &Outcome, published: &Published, op: Op, latency: bool) -> String {
     let header = std::iter::once(String::new()).chain(outcome.threads.iter().map(u32::to_string));
     let mut table = plain(header.collect::<Vec<_>>(), 1);
-    let value = |row: &Row, threads: u32| {
-        row.phase(op, threads, |phase| if latency { phase.max_latency_ms } else { phase.throughput })
-    };
+    let figure = |phase: &Figures| if latency { phase.max_latency_ms } else { phase.throughput };
+    let value = |row: &Row, threads: u32| row.phase(op, threads, figure);
     for row in &outcome.rows {
         let cell = |threads: &u32| {
             let base = outcome.baseline().and_then(|row| value(row, *threads));
-            with_gain(value(row, *threads), base)
+            with_gain(value(row, *threads), base) + &range(&row.phases(op, *threads, figure), 2)
         };
         table.add_row(std::iter::once(row.variant.title().to_owned()).chain(outcome.threads.iter().map(cell)));
     }
@@ -78,7 +78,12 @@ fn zones(outcome: &Outcome, published: &Published) -> String {
     ];
     let mut table = plain(header, 1);
     for row in &outcome.rows {
-        let velocity = |kind| format!("{:.3}", row.zone(kind, |zone| zone.velocity));
+        let velocity = |kind| {
+            let of_zone = |run: &Run| run.zones.iter().filter(|zone| zone.kind == kind).map(|zone| zone.velocity).sum();
+            let values: Vec<f64> = row.runs.iter().map(of_zone).collect();
+            format!("{:.3}", row.zone(kind, |zone| zone.velocity)) + &range(&values, 0)
+        };
+        let seconds: Vec<f64> = row.runs.iter().map(|run| run.seconds).collect();
         let allocs = |kind| format!("{:.0}", row.zone(kind, |zone| zone.allocs as f64));
         let share = |of: fn(&ZoneFigures) -> u64| format!("{:.1} %", row.share(of));
         let direct = row.mean(|run| run.zones.iter().map(|zone| zone.scanned_direct as f64).sum());
@@ -92,7 +97,7 @@ fn zones(outcome: &Outcome, published: &Published) -> String {
             allocs("Normal"),
             share(|zone| zone.allocs),
             share(|zone| zone.managed),
-            format!("{:.1}", row.mean(|run| run.seconds)),
+            format!("{:.1}", row.mean(|run| run.seconds)) + &range(&seconds, 1),
         ]);
     }
     let (dma32, normal) = (published.velocity("dma32"), published.velocity("normal"));

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use comfy_table::Table;
 
-use super::measure::{Outcome, Pass, Row};
+use super::super::output::range;
+use super::measure::{Outcome, Pass, Row, Run};
 use crate::report::{plain, trimmed};
 
 /// All tables.
@@ -19,7 +20,7 @@ pub(super) fn all(outcome: &Outcome) -> String {
         "{} MiB of memory, {} run{} of each, seed {}. Both files are a fifth larger than Normal and fit in memory: the first is read once,\n\
          the second {} times. Then both are deleted. Cycle: pages at the end of a third, twice as large\n\
          as memory, of which none is gone when it has been read. Released:\n\
-         frames of DMA32 looked at after the kernel took it below its high watermark.",
+         frames of DMA32 looked at after the kernel took it below its high watermark. In brackets: least and most of the runs.",
         outcome.memory_bytes >> 20,
         outcome.iterations,
         if outcome.iterations == 1 { "" } else { "s" },
@@ -29,8 +30,15 @@ pub(super) fn all(outcome: &Outcome) -> String {
     text
 }
 
-fn row(table: &mut Table, of: &Row, values: impl Iterator<Item = f64>) {
-    let cells = values.map(|value| format!("{value:.0}"));
+/// A figure of a run.
+type Figure<'a> = Box<dyn Fn(&Run) -> u64 + 'a>;
+
+/// Mean, and least and most of several runs.
+fn row(table: &mut Table, of: &Row, figures: &[Figure<'_>]) {
+    let cells = figures.iter().map(|figure| {
+        let values: Vec<f64> = of.runs.iter().map(|run| figure(run) as f64).collect();
+        format!("{:.0}", of.mean(figure)) + &range(&values, 0)
+    });
     table.add_row(std::iter::once(of.variant.title().to_owned()).chain(cells));
 }
 
@@ -38,27 +46,24 @@ fn misses(outcome: &Outcome) -> String {
     let passes = 0..outcome.passes as usize;
     let header = std::iter::once(String::new()).chain(passes.clone().map(|pass| (pass + 1).to_string()));
     let mut table = plain(header.chain(["all".to_owned()]).collect::<Vec<_>>(), 1);
-    for of in &outcome.rows {
-        let one = |pass: usize| of.mean(|run| run.passes.get(pass).map_or(0, |pass| pass.misses));
-        let all = of.mean(|run| run.passes.iter().map(|pass| pass.misses).sum());
-        row(&mut table, of, passes.clone().map(one).chain([all]));
-    }
+    let one = |pass: usize| -> Figure<'_> { Box::new(move |run| run.passes.get(pass).map_or(0, |pass| pass.misses)) };
+    let all: Figure<'_> = Box::new(|run| run.passes.iter().map(|pass| pass.misses).sum());
+    let figures: Vec<Figure<'_>> = passes.map(one).chain([all]).collect();
+    outcome.rows.iter().for_each(|of| row(&mut table, of, &figures));
     trimmed(&table)
 }
 
 fn resident(outcome: &Outcome) -> String {
     let header = ["", "first: DMA32", "Normal", "second: DMA32", "Normal"];
     let mut table = plain(header, 1);
-    for of in &outcome.rows {
-        let last = |what: fn(&Pass) -> u64| of.mean(|run| run.passes.last().map_or(0, what));
-        let values = [
-            last(|pass| pass.first.dma32),
-            last(|pass| pass.first.normal),
-            last(|pass| pass.second.dma32),
-            last(|pass| pass.second.normal),
-        ];
-        row(&mut table, of, values.into_iter());
-    }
+    let last = |what: fn(&Pass) -> u64| -> Figure<'_> { Box::new(move |run| run.passes.last().map_or(0, what)) };
+    let figures = [
+        last(|pass| pass.first.dma32),
+        last(|pass| pass.first.normal),
+        last(|pass| pass.second.dma32),
+        last(|pass| pass.second.normal),
+    ];
+    outcome.rows.iter().for_each(|of| row(&mut table, of, &figures));
     trimmed(&table)
 }
 
@@ -75,18 +80,16 @@ fn zones(outcome: &Outcome) -> String {
         "released",
     ];
     let mut table = plain(header, 1);
-    for of in &outcome.rows {
-        let values = [
-            of.mean(|run| run.filled.dma32),
-            of.mean(|run| run.filled.normal),
-            of.mean(|run| run.scanned_passes.dma32),
-            of.mean(|run| run.scanned_passes.normal),
-            of.mean(|run| run.cycle),
-            of.mean(|run| run.least_free),
-            of.mean(|run| run.low_reserve),
-            of.mean(|run| run.released.dma32),
-        ];
-        row(&mut table, of, values.into_iter());
-    }
+    let figures: [Figure<'_>; 8] = [
+        Box::new(|run| run.filled.dma32),
+        Box::new(|run| run.filled.normal),
+        Box::new(|run| run.scanned_passes.dma32),
+        Box::new(|run| run.scanned_passes.normal),
+        Box::new(|run| run.cycle),
+        Box::new(|run| run.least_free),
+        Box::new(|run| run.low_reserve),
+        Box::new(|run| run.released.dma32),
+    ];
+    outcome.rows.iter().for_each(|of| row(&mut table, of, &figures));
     trimmed(&table)
 }
