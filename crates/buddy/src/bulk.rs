@@ -11,24 +11,31 @@ use crate::scattered::LEVEL;
 /// Words with less than that, after which the rest is looked at block by block: an ordered run has such at its ends only.
 const MOST_SMALL: u32 = 2;
 
-/// How much one call may still do, in units of about 35 instructions.
+/// How much one call may still do. A drain counts in units of about 9 instructions, a refill in units of about 35.
 #[derive(Debug)]
 pub(crate) struct Effort(u32);
 
 impl Effort {
-    /// A pageblock, or a word of one, that is looked for and settled.
-    pub(crate) const PAGEBLOCK: u32 = 6;
-    /// A byte of a map that has become full.
-    pub(crate) const BYTE: u32 = 1;
+    /// In a drain, a pageblock, or a word of one, that is looked for and settled.
+    pub(crate) const PAGEBLOCK: u32 = 60;
+    /// One block among others.
+    pub(crate) const BLOCK: u32 = 3;
+    /// What more comes of a block: a byte of a map has become full beside another, or a pageblock has something larger.
+    pub(crate) const BYTE: u32 = 8;
     /// A pageblock's largest order that rises.
-    pub(crate) const RISE: u32 = 3;
+    pub(crate) const RISE: u32 = 20;
     /// A pageblock that becomes wholly free.
-    pub(crate) const WHOLE: u32 = 14;
+    pub(crate) const WHOLE: u32 = 54;
 
-    /// What a drain of a per-CPU list may do beyond what it does for every block: with all that it keeps one call below 5,000
-    /// instructions.
+    /// What a drain of a per-CPU list may do: with all that it keeps one call below 5,000 instructions.
     pub(crate) const fn of_one_drain() -> Self {
-        Self(44)
+        Self(440)
+    }
+
+    /// What is done for so many blocks.
+    #[inline(always)]
+    pub(crate) const fn of_blocks(blocks: usize) -> i32 {
+        Self::BLOCK as i32 * blocks as i32
     }
 
     /// What a refill of a per-CPU list may do, which keeps it below 5,000 instructions, too.

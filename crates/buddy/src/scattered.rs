@@ -6,6 +6,9 @@
 //! means for the numbers of free blocks is summed up in registers. The one thing that is left undone is the pageblock's
 //! presence, of which the frames count as loose: whoever takes from the pageblock recomputes it, once for all of them.
 
+use core::hint::cold_path;
+use core::ops::Range;
+
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte};
 
@@ -21,22 +24,22 @@ const ALL: u8 = 0x7f;
 
 /// What is known of eight, one bit each: side by side, so that one register finds both.
 struct Eights {
-    /// For each eight and a place among them that has become free: the order, in eighths, of the block that it is part of, or [`ALL`].
-    merged: [[u8; 8]; 256],
+    /// For each eight, times 8, and a place among them that has become free: the order, in eighths, of the block that it is part of, or
+    /// [`ALL`].
+    merged: [u8; 8 * 256],
     /// What a block means for the numbers of free blocks if it came to be by freeing eighths: one more of its order, one less of each
-    /// below; the whole counts on the next level. Three numbers of 16 bits, order 0 in the lowest. By the values of `merged`, so that a
-    /// look needs no check.
+    /// below. Four numbers of 16 bits, order 0 in the lowest. By the values of `merged`, so that a look needs no check.
     grown: [u64; 256],
-    /// For a byte of a map that has become full, by how many of the 16, 32 and 64 frames around it are free too: what that means in
-    /// the same numbers, of bytes, and the order of the block that it is part of; [`ALL`] for a full word.
+    /// For a byte of a map that has become full, by how many of the 16, 32 and 64 frames around it are free too: what that means beyond
+    /// one byte more, in the same numbers, of bytes; and the order of the block that it is part of; [`ALL`] for a full word.
     full: [u64; 4],
     reached: [u8; 4],
 }
 
 static EIGHTS: Eights = {
-    let mut merged = [[0; 8]; 256];
+    let mut merged = [0; 8 * 256];
     let mut index = 0;
-    while index < 256 * 8 {
+    while index < merged.len() {
         let (eight, place) = (index / 8, index % 8);
         let mut order = 0;
         while order < LEVEL {
@@ -47,26 +50,28 @@ static EIGHTS: Eights = {
             }
             order += 1;
         }
-        merged[eight][place] = if order == LEVEL { ALL } else { order as u8 };
+        merged[index] = if order == LEVEL { ALL } else { order as u8 };
         index += 1;
     }
     let mut grown = [0u64; 256];
     grown[0] = 1;
     grown[1] = (1 << 16) - 1;
     grown[2] = (1 << 32) - (1 << 16) - 1;
-    grown[ALL as usize] = 0u64.wrapping_sub((1 << 32) + (1 << 16) + 1);
-    let full = [grown[0], grown[1], grown[2], grown[ALL as usize]];
+    let all = 0u64.wrapping_sub((1 << 32) + (1 << 16) + 1);
+    grown[ALL as usize] = all.wrapping_add(1 << 48);
+    // Each full byte has been counted as a block of its own.
+    let full = [0, grown[1] - 1, grown[2] - 1, all.wrapping_sub(1)];
     Eights { merged, grown, full, reached: [3, 4, 5, ALL] }
 };
 
 /// The order of the block, among eight, that a place is part of; see [`Eights`].
 #[inline(always)]
-fn merged_at(eight: u8, place: usize) -> u8 {
-    EIGHTS.merged[usize::from(eight)][place % 8]
+fn merged_at(eight: u8, place: u32) -> u8 {
+    EIGHTS.merged[(u32::from(eight) * 8 + place % 8) as usize]
 }
 
 /// Blocks that can be summed up in such numbers.
-const MOST_SUMMED: usize = 1 << 14;
+const MOST_SUMMED: usize = 1 << 13;
 
 impl ZoneCore<'_> {
     /// Gives back blocks of an order up to [`LEVEL`] whose heads are marked as listed, in a zone whose free frames all
@@ -81,7 +86,7 @@ impl ZoneCore<'_> {
             let state = self.states.get(first);
             if state.without_type() != listed {
                 refused += 1;
-                effort.spend(Effort::BYTE);
+                effort.spend(Effort::BLOCK);
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
@@ -107,90 +112,109 @@ impl ZoneCore<'_> {
         state: StateByte,
         (blocks, effort): (&[u32], &mut Effort),
     ) -> (usize, bool) {
-        let o = if SINGLE { 0 } else { u32::from(order.as_u8()) };
+        let order = if SINGLE { 0 } else { u32::from(order.as_u8()) };
         let Some(mut table) = BlockTable::new(self.blocks, self.states) else { return (blocks.len(), false) };
-        let mut visit = table.visit(blocks, state);
+        // In memory, with all that is needed afterwards, so that the loop has the registers to itself.
         let mut growth = Growth {
             words: 0,
             left: effort.left(),
             whole: false,
             nr_free: &mut self.nr_free,
             candidates: &mut self.candidates,
+            free: &mut self.free,
+            effort,
         };
+        let mut visit = table.visit(blocks, state);
         let mut grown = 0u64;
         while let Some(mut frame) = visit.next() {
             frame.state().store(StateByte::INSIDE.raw(), Ordering::Relaxed);
-            let index = frame.index();
-            let place = index as usize % 8;
-            let now = frame.set((bits::ones(o) as u8) << place);
+            let place = frame.index() % 8;
+            let now = frame.set((bits::ones(order) as u8) << place);
             let merged = merged_at(now, place);
             grown = grown.wrapping_add(EIGHTS.grown[usize::from(merged)]);
             let b = frame.block();
-            b.count_loose(1 << o);
+            b.count_loose(1 << order);
             // `NO_TOP` is one below order 0, also as a signed number.
-            if merged as i8 > b.top as i8 && growth.stops(b, index, merged) {
-                break;
+            if merged as i8 > b.top as i8 {
+                cold_path();
+                let alone = now == u8::MAX && frame.top_again() as i8 >= LEVEL as i8 && !frame.is_beside_full();
+                if !alone {
+                    let (index, number) = (frame.index_again(), frame.number());
+                    if growth.stops(frame.block(), (index, merged), number) {
+                        break;
+                    }
+                }
             }
         }
-        let (words, whole) = (growth.words, growth.whole);
-        effort.set(growth.left);
-        let done = visit.visited();
-        self.free = self.free.wrapping_add((done as u64) << o);
-        self.count_grown(grown, 0);
-        self.count_grown(words, LEVEL);
-        for below in 0..o {
-            // What is smaller than the blocks themselves did not come with them.
-            self.count(below, done as u64);
-        }
-        (done, whole)
-    }
-
-    /// Adds what is summed up to the numbers of free blocks, from an order on.
-    #[inline(always)]
-    fn count_grown(&mut self, grown: u64, from: u32) {
-        let mut left = grown as i64;
-        for order in from..from + LEVEL {
-            let change = i64::from(left as i16);
-            left = (left - change) >> 16;
-            self.count(order, change as u64);
-        }
+        growth.settle(order, visit.visited(), grown)
     }
 }
 
-/// What happens where more comes of a block than one in a byte of a map, or the largest block of its pageblock.
+/// What happens where more comes of a block than one in a byte of a map, or the largest block of its pageblock; and what becomes of
+/// all when the drain ends.
 struct Growth<'c, 'm> {
-    /// What full bytes mean for the numbers of free blocks, from order [`LEVEL`] on.
+    /// What full bytes beside others mean for the numbers of free blocks, from order [`LEVEL`] on.
     words: u64,
-    /// Effort that is left.
+    /// Effort that is left, but for what is done for every block.
     left: i32,
     /// A pageblock has become wholly free.
     whole: bool,
     nr_free: &'c mut [u64; Order::COUNT],
     candidates: &'c mut Candidates<'m>,
+    /// Free frames of the zone.
+    free: &'c mut u64,
+    effort: &'c mut Effort,
 }
 
 impl Growth<'_, '_> {
-    /// The frame's block has merged to an order, or a full byte ([`ALL`]). True if that is enough for one call.
+    /// Accounts for so many blocks that have been given back, and for what they mean for the numbers of free blocks up to order
+    /// [`LEVEL`].
     #[inline(never)]
-    fn stops(&mut self, b: &mut Pageblock, index: u32, merged: u8) -> bool {
+    fn settle(&mut self, order: u32, blocks: usize, grown: u64) -> (usize, bool) {
+        self.effort.set(self.left - Effort::of_blocks(blocks));
+        *self.free = self.free.wrapping_add((blocks as u64) << order);
+        self.count_grown(grown, 0..LEVEL + 1);
+        self.count_grown(self.words, LEVEL..2 * LEVEL);
+        for slot in self.nr_free.iter_mut().take(order as usize) {
+            // What is smaller than the blocks themselves did not come with them.
+            *slot = slot.wrapping_add(blocks as u64);
+        }
+        (blocks, self.whole)
+    }
+
+    /// Adds what is summed up to the numbers of free blocks of these orders.
+    #[inline(always)]
+    fn count_grown(&mut self, grown: u64, orders: Range<u32>) {
+        let mut left = grown as i64;
+        for order in orders {
+            let change = i64::from(left as i16);
+            left = (left - change) >> 16;
+            let slot = &mut self.nr_free[order as usize % Order::COUNT];
+            *slot = slot.wrapping_add(change as u64);
+        }
+    }
+
+    /// The frame's block has merged to an order, or a full byte ([`ALL`]). True if that is enough for one call, which has given back so many
+    /// blocks.
+    #[inline(never)]
+    fn stops(&mut self, b: &mut Pageblock, (index, merged): (u32, u8), blocks: usize) -> bool {
+        self.left -= Effort::BYTE as i32;
         let mut reached = merged;
         if merged == ALL {
-            self.left -= Effort::BYTE as i32;
             let around = usize::from(b.free_around(index)) % 4;
             self.words = self.words.wrapping_add(EIGHTS.full[around]);
             reached = EIGHTS.reached[around];
-            if reached as i8 <= b.top as i8 {
-                return self.left <= 0;
-            }
         }
-        self.rises(b, index, reached)
+        if reached as i8 > b.top as i8 {
+            self.rises(b, (index, reached));
+        }
+        self.whole || self.left <= Effort::of_blocks(blocks)
     }
 
     #[inline(never)]
-    fn rises(&mut self, b: &mut Pageblock, index: u32, reached: u8) -> bool {
+    fn rises(&mut self, b: &mut Pageblock, (index, reached): (u32, u8)) {
         self.whole = rise(b, (index, reached), self.nr_free, self.candidates);
         self.left -= Effort::RISE as i32 + if self.whole { Effort::WHOLE as i32 } else { 0 };
-        self.whole || self.left <= 0
     }
 }
 
@@ -205,8 +229,8 @@ fn rise(
 ) -> bool {
     let mut reached = u32::from(reached);
     if reached >= u32::from(ALL) {
-        let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
-        b.presence |= bits::present(WORD_ORDER, word);
+        let word = (index >> WORD_ORDER) % BLOCK_WORDS as u32;
+        b.presence |= bits::present(WORD_ORDER, word as usize);
         let merged = merged_at(bits::full_words(b.presence) as u8, word);
         reached = WORD_ORDER + u32::from(merged.min(LEVEL as u8));
         for order in WORD_ORDER..=reached.min(BLOCK_SHIFT - 1) {

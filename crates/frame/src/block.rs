@@ -1,6 +1,7 @@
 //! A pageblock: 512 frames, one cache line of free bits and one line of what is derived from them.
 
 use core::fmt;
+use core::hint::black_box;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -195,15 +196,23 @@ impl<'m> Visit<'_, 'm, '_> {
             return None;
         }
         self.at += 1;
-        // Eight frames are a byte of the map, and a pageblock is as long as two maps.
-        let eight = (index / 8) as usize;
+        // Eight frames are a byte of the map, and a pageblock is as long as two maps. Wide, so that nothing is widened later.
+        let eight = index as usize / 8;
         let line = eight & !(8 * BLOCK_WORDS - 1);
         // SAFETY: the frame exists, so that its pageblock does, by `BlockTable`'s invariant; the byte of the map is one of the 64 with
         // which the pageblock begins.
         unsafe {
-            let blocks = self.blocks.cast::<u8>();
-            let eight = blocks.add(line).add(if cfg!(target_endian = "little") { eight } else { eight ^ 7 });
-            Some(Visited { index, block: blocks.add(2 * line).cast(), eight, state, borrow: PhantomData })
+            let lines = self.blocks.cast::<u8>().add(line);
+            let eight = lines.add(if cfg!(target_endian = "little") { eight } else { eight ^ 7 });
+            Some(Visited {
+                index,
+                from: self.indices,
+                number: self.at,
+                block: lines.add(line).cast(),
+                eight,
+                state,
+                borrow: PhantomData,
+            })
         }
     }
 }
@@ -211,10 +220,14 @@ impl<'m> Visit<'_, 'm, '_> {
 /// One frame of a [`Visit`].
 ///
 /// # Invariants
-/// `eight` points into the map of `block`; both are borrowed for `'v`, and no other reference to them is held.
+/// `eight` points into the map of `block`; both are borrowed for `'v`, and no other reference to them is held. `number` is 1 to the length
+/// of `from`.
 #[derive(Debug)]
 pub struct Visited<'v> {
     index: u32,
+    /// The list from which the index comes, and how many of it have been visited with this one.
+    from: &'v [u32],
+    number: usize,
     block: NonNull<Pageblock>,
     eight: NonNull<u8>,
     state: &'v AtomicU8,
@@ -242,6 +255,40 @@ impl<'v> Visited<'v> {
     pub fn block(&mut self) -> &mut Pageblock {
         // SAFETY: by the invariants.
         unsafe { self.block.as_mut() }
+    }
+
+    /// Its index, read again: for what seldom comes, so that it takes no register meanwhile.
+    #[must_use]
+    #[inline(always)]
+    pub fn index_again(&self) -> u32 {
+        // Hidden from the compiler, which would keep the number below too.
+        let number = black_box(self.number);
+        // SAFETY: by the invariants.
+        unsafe { self.from.as_ptr().add(number - 1).read_volatile() }
+    }
+
+    /// How many have been visited, with this one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The largest order of its pageblock, read again: so that what often comes may compare it where it is.
+    #[must_use]
+    #[inline(always)]
+    pub fn top_again(&self) -> u8 {
+        // SAFETY: by the invariants.
+        unsafe { (&raw const (*self.block.as_ptr()).top).read_volatile() }
+    }
+
+    /// True if the eight of the map beside those that begin with a multiple of eight and have this frame among them are all free: the
+    /// other eight of an aligned 16.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_beside_full(&self) -> bool {
+        // SAFETY: by the invariants; the map is aligned, so that it has both bytes of a pair.
+        unsafe { self.eight.as_ptr().map_addr(|at| at ^ 1).read() == u8::MAX }
     }
 
     /// Sets bits among the eight of the map that begin with a multiple of eight and have this one among them, the first of them in the

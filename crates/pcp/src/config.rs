@@ -142,7 +142,7 @@ impl PcpConfig {
             sizing: Sizing::LowWatermark,
             refill: Refill::Scaled,
             tuning: Tuning::Bounded,
-            call_limit: 80,
+            call_limit: 128,
             room: 256,
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! # Bounded lists
 //! With [`Tuning::Bounded`] each list has a limit of its own. An overflow gives up to `call_limit` of the blocks that
-//! have been there longest back to the zone. Limits start at three batches. A list that overflows and then runs dry was too
+//! have been there longest back to the zone: half of the list, or all but a batch if nothing has been taken from it since the last one,
+//! as Linux's do in the end when frees follow one another. Limits start at three batches. A list that overflows and then runs dry was too
 //! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much, up to all its room in
 //! the end, as long as the zone is above its high watermark; each overflow halves that. Reclaim brings the limits down to one batch.
 //!
@@ -132,8 +133,13 @@ impl<P: Platform> PcpLists<'_, P> {
             let len = view.len(list.stack());
             let limit = view.limit(list.stack());
             let excess = len.saturating_sub(limit);
-            // Half at least stays, unless the limit has come down.
-            let some = limit.div_ceil(2).max(excess).min(self.config.call_limit).max(1);
+            // Half at least stays; or a batch, where nothing has been taken since the last time; unless the limit has come down.
+            let taken = view.popped(list.stack()) as u32;
+            let tune = &mut view.value().lists[list.index()];
+            let last = core::mem::replace(&mut tune.popped, taken);
+            let batch = (self.sizes().batch + 1) >> order.as_u8();
+            let stays = if taken == last { batch.min(limit / 2) } else { limit / 2 };
+            let some = (limit - stays).max(excess).min(self.config.call_limit).max(1);
             let some = words_first(view.frames_of(list.stack()), self.config.call_limit).unwrap_or(some);
             self.give_back(zone, view, list, some);
             let tune = &mut view.value().lists[list.index()];

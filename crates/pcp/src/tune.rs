@@ -34,6 +34,8 @@ pub(crate) struct ListTune {
     pub(crate) overflowed: bool,
     /// How often its refill has doubled, 0 to [`MOST_DOUBLINGS`].
     pub(crate) doublings: u8,
+    /// Blocks that had been taken off it when it last overflowed, counted from anywhere.
+    pub(crate) popped: u32,
 }
 
 /// Doublings of free factor, self-tuned refill and bounded refill.
@@ -42,7 +44,7 @@ pub(crate) const MOST_DOUBLINGS: u8 = 5;
 impl Tune {
     pub(crate) const fn new(sizes: Sizes) -> Self {
         // The first refill is a batch: it comes with one doubling more.
-        let list = ListTune { overflowed: false, doublings: 2 };
+        let list = ListTune { overflowed: false, doublings: 2, popped: u32::MAX };
         Self { count: 0, high: sizes.high, factor: 0, refills: 0, high_before: false, freed: 0, lists: [list; STACKS] }
     }
 }

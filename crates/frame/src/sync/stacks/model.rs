@@ -150,7 +150,9 @@ impl<T> View<'_, T> {
         popped.store(popped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    pub(super) fn popped(&self, stack: StackId) -> u64 {
+    /// Blocks that have been popped off a stack.
+    #[must_use]
+    pub fn popped(&self, stack: StackId) -> u64 {
         self.area().body.popped[stack.index()].load(Ordering::Relaxed)
     }
 

@@ -439,8 +439,9 @@ impl<T> View<'_, T> {
     }
 
     /// Blocks that have been popped off a stack.
+    #[must_use]
     #[inline]
-    pub(super) fn popped(&self, stack: StackId) -> u64 {
+    pub fn popped(&self, stack: StackId) -> u64 {
         self.head(stack).top.load(Ordering::Relaxed) >> TOP_BITS
     }
 
