@@ -47,6 +47,8 @@ pub struct DirectRequest {
     pub limit: ZoneKind,
     /// For watermarks.
     pub flags: AllocFlags,
+    /// Whether the block goes to the caller at once. Without, it is left free: for a caller that wants a part of it.
+    pub captures: bool,
 }
 
 impl DirectRequest {
@@ -60,6 +62,7 @@ impl DirectRequest {
             priority,
             limit: gfp.zone_limit().unwrap_or(ZoneKind::Normal),
             flags: gfp.slow_alloc_flags(order),
+            captures: true,
         }
     }
 
@@ -67,6 +70,7 @@ impl DirectRequest {
         Request {
             limit: self.limit,
             flags: self.flags,
+            captures: self.captures,
             ..Request::direct(self.order, self.migrate_type, self.priority)
         }
     }

@@ -227,7 +227,8 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             let end = (group + order.frames() as u32).max(self.migrate);
             self.migrate = end.min(self.span.1);
         }
-        if self.config().capture && self.request.origin == Origin::Direct && order > Order::ZERO {
+        let captures = self.config().capture && self.request.captures;
+        if captures && self.request.origin == Origin::Direct && order > Order::ZERO {
             self.captured = self.mover.scan.take_whole(group, order, self.request.migrate_type);
         }
         self.captured.is_some().then_some(CompactResult::Success)

@@ -211,7 +211,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             }
         }
         let direct = self.request.origin == Origin::Direct && self.request.order.is_some();
-        let captures = self.config().capture && direct;
+        let captures = self.config().capture && self.request.captures && direct;
         if emptied == Emptied::Yes && captures {
             self.captured = self.mover.scan.capture(index, self.order, self.request.migrate_type);
             return if self.captured.is_some() { Emptied::Yes } else { Emptied::NotNow };

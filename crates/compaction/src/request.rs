@@ -64,6 +64,8 @@ pub struct Request {
     pub flags: AllocFlags,
     /// The whole zone, whatever skip bits, remembered positions and types of targets say.
     pub full: bool,
+    /// The block goes to the caller at once, where [`Config::capture`](crate::Config::capture) has it so and the caller is an allocation.
+    pub captures: bool,
 }
 
 impl Request {
@@ -76,6 +78,7 @@ impl Request {
             limit: ZoneKind::Movable,
             flags: AllocFlags::empty(),
             full: order.is_none(),
+            captures: true,
         }
     }
 

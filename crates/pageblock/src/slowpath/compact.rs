@@ -44,6 +44,10 @@ pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> 
 /// Before reclaim, where that would be of little use: large blocks, and blocks whose frames cannot be gathered by
 /// moving what is in movable pageblocks only. Asynchronously, since reclaim may still do.
 pub(super) fn compact_first<P: Platform>(climb: &mut Climb<P>) -> Step {
+    if climb.wants_whole() {
+        // A part of a movable pageblock would be mixing.
+        return Step::Continue(());
+    }
     let hard = climb.is_costly() || climb.request.migrate_type != MigrateType::Movable;
     if !climb.has(Gfp::DIRECT_RECLAIM) || climb.has(Gfp::MEMALLOC) || !hard {
         return Step::Continue(());

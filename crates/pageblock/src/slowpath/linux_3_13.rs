@@ -6,7 +6,8 @@ use pageblock_frame::{Gfp, Platform};
 use pageblock_reclaim::may_retry;
 
 use super::attempts::{
-    at_min, cannot_reclaim, cannot_wait, first_attempt, must_not_fail, unreserve, without_watermarks,
+    at_min, cannot_reclaim, cannot_wait, first_attempt, may_mix, mix_if_plenty, must_not_fail, unreserve,
+    without_watermarks,
 };
 use super::compact::compact;
 use super::lists::{drain_all_lists, drain_own_lists};
@@ -14,6 +15,7 @@ use super::oom::{is_dying, out_of_memory, pause};
 use super::reclaim::reclaim;
 use super::retry::reclaim_again;
 use super::wake::wake_threads;
+use super::whole::whole_pageblock;
 use super::{Climb, MOST_ROUNDS, Step, give_up};
 use crate::error::AllocError;
 
@@ -33,11 +35,14 @@ pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
         cannot_wait(climb)?;
         cannot_reclaim(climb)?;
         is_dying(climb)?;
+        whole_pageblock(climb)?;
+        mix_if_plenty(climb)?;
         compact(climb, climb.priority)?;
         climb.priority = Priority::SyncLight;
         unloved_huge_page(climb)?;
         reclaim(climb)?;
         drain_all_lists(climb)?;
+        may_mix(climb)?;
         if !goes_on(climb)? {
             break;
         }

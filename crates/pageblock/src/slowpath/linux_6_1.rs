@@ -3,7 +3,8 @@
 use pageblock_frame::{Gfp, Platform};
 
 use super::attempts::{
-    at_min, cannot_reclaim, cannot_wait, first_attempt, must_not_fail, unreserve, without_watermarks,
+    at_min, cannot_reclaim, cannot_wait, first_attempt, may_mix, mix_if_plenty, must_not_fail, unreserve,
+    without_watermarks,
 };
 use super::compact::{compact, compact_first};
 use super::lists::{drain_all_lists, drain_own_lists};
@@ -11,6 +12,7 @@ use super::oom::{is_dying, out_of_memory, pause};
 use super::reclaim::reclaim;
 use super::retry::{compact_again, reclaim_again};
 use super::wake::wake_threads;
+use super::whole::whole_pageblock;
 use super::{Climb, MOST_ROUNDS, Step, give_up};
 use crate::error::AllocError;
 
@@ -28,7 +30,6 @@ pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
             Step::Break(end) => return Step::Break(end),
             Step::Continue(()) => {}
         }
-        climb.mixes = true;
         wake_threads(climb);
         at_min(climb)?;
     }
@@ -41,9 +42,12 @@ fn round<P: Platform>(climb: &mut Climb<P>) -> Step {
     cannot_wait(climb)?;
     cannot_reclaim(climb)?;
     is_dying(climb)?;
+    whole_pageblock(climb)?;
+    mix_if_plenty(climb)?;
     reclaim(climb)?;
     drain_all_lists(climb)?;
     compact(climb, climb.priority)?;
+    may_mix(climb)?;
     insists(climb)?;
     if reclaim_again(climb) {
         return Step::Continue(());

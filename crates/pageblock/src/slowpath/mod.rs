@@ -4,12 +4,15 @@
 //! wake_threads       background reclaim and compaction are told, on every node of the zonelist
 //! first_attempt      again, down to the min watermark and the reserves that the flags open
 //! drain_own_lists    the free blocks that this CPU keeps to itself go back, and again
+//! whole_pageblock    memory is moved until a pageblock is free, for a type that cannot move and has nothing left
+//! mix_if_plenty      again with mixing migrate types, where memory is not short
 //! compact            memory is moved until there is a block
 //! without_watermarks again with everything, for those who free memory by using it (MEMALLOC)
 //! cannot_wait        who may not wait gives up here
 //! cannot_reclaim     who is in the middle of reclaim gives up here
 //! reclaim            owners give memory up
 //! drain_all_lists    the free blocks that the other CPUs keep go back, too
+//! may_mix            again with mixing migrate types, for those who refrained from it so far
 //! unreserve          a pageblock of the high-order atomic reserve is given to the rest, and again
 //! out_of_memory      owners give up something large
 //! must_not_fail      again with half of the min reserve (NOFAIL)
@@ -36,6 +39,7 @@ mod reclaim;
 mod retry;
 mod scope;
 mod wake;
+mod whole;
 
 use core::ops::ControlFlow;
 
@@ -79,7 +83,7 @@ struct Climb<P: Platform> {
     reclaim: Reclaimed,
     /// Times that the last resort was asked for, or hoped for.
     emergencies: u32,
-    /// A round of reclaim and compaction is over: mixing migrate types costs less than another one.
+    /// Reclaim and compaction were tried, so that mixing migrate types is allowed. Only ever set, by [`may_mix`](attempts::may_mix).
     mixes: bool,
 }
 
@@ -91,6 +95,11 @@ impl<P: Platform> Climb<P> {
     fn flags(&self) -> AllocFlags {
         let flags = self.request.slow_flags();
         if self.mixes { flags.difference(AllocFlags::NOFRAGMENT) } else { flags }
+    }
+
+    /// The request still avoids mixing migrate types.
+    fn refrains(&self) -> bool {
+        self.request.avoids_mixing() && !self.mixes
     }
 
     const fn has(&self, flags: Gfp) -> bool {

@@ -26,7 +26,8 @@ pub(super) fn is_dying<P: Platform>(climb: &Climb<P>) -> Step {
         return Step::Continue(());
     }
     if !climb.has(Gfp::NOMEMALLOC) {
-        got(climb.request.walk(climb.flags() | AllocFlags::OOM))?;
+        let flags = climb.flags().difference(AllocFlags::NOFRAGMENT);
+        got(climb.request.walk(flags | AllocFlags::OOM))?;
     }
     give_up(AllocError::OutOfMemory)
 }

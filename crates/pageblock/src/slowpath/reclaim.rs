@@ -1,8 +1,8 @@
 //! Direct reclaim: the request makes owners give memory up.
 
 use pageblock_buddy::Unreserve;
-use pageblock_frame::Platform;
 use pageblock_frame::region::MAX_ZONES;
+use pageblock_frame::{Order, Platform};
 use pageblock_reclaim::{Direct, Progress, Retries};
 
 use super::attempts::at_min;
@@ -32,10 +32,15 @@ impl<P: Platform> Climb<P> {
 /// Makes owners free memory, and tries again if that was of use (`__alloc_pages_direct_reclaim()`). Waits for kswapd first if
 /// the reserve is nearly used up.
 pub(super) fn reclaim<P: Platform>(climb: &mut Climb<P>) -> Step {
+    reclaim_for(climb, climb.request.order)
+}
+
+/// The same, until a block of this order can be made of what is free.
+pub(super) fn reclaim_for<P: Platform>(climb: &mut Climb<P>, order: Order) -> Step {
     climb.reclaim.progress = Progress::default();
     let inner = climb.request.inner;
     let Some((owner, first)) = P::reclaimer().zip(inner.kswapds.first()) else { return Step::Continue(()) };
-    let (order, limit, gfp) = (climb.request.order, climb.request.limit, climb.request.gfp);
+    let (limit, gfp) = (climb.request.limit, climb.request.gfp);
     count_for(&inner.counters.allocstall, limit);
     let zones = climb.views();
     if let Some(node) = zones.first().map(|view| view.zone.node())

@@ -8,6 +8,7 @@ mod fair;
 mod faults;
 mod machine;
 mod oracle;
+mod page_cache;
 mod pressed;
 mod pressure;
 mod reclaim;

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use pageblock::{AllocError, Config, FairPolicy, Gfp, Next, NodeId, Order, Pfn, SlowPath, ZoneKind, ZoneLimits};
+use pageblock::{
+    AllocError, Config, FairPolicy, Gfp, Next, NodeId, Order, Pfn, SlowPath, ZoneKind, ZoneLimits, ZoneSpreading,
+};
 use pageblock_frame::trace::{Event, ReclaimEvent};
 use pageblock_testkit::caches::{Allocator, Cache, Fault};
 use pageblock_testkit::host::record;
@@ -180,6 +182,24 @@ fn noretry_makes_one_pass() {
     assert_eq!(begins(Gfp::KERNEL | Gfp::NORETRY), 1);
     // While more could be freed it goes on, but not for ever.
     assert_eq!(begins(Gfp::KERNEL), 17);
+}
+
+/// In either form: one pass of reclaim, and then types are mixed rather than more given up.
+#[test]
+fn whoever_avoids_mixing_reclaims_once() {
+    for form in [SlowPath::Linux6_1, SlowPath::Linux3_13] {
+        for (spreading, passes) in [(ZoneSpreading::Throughout, 1), (ZoneSpreading::On, 0)] {
+            let config = Config::new().slow_path(form).spreading(spreading).per_cpu_lists(None);
+            let scene = Scene::<3>::new(&config, vec![]);
+            scene.fill();
+            let (frame, events) = record(|| scene.frames.alloc(Gfp::KERNEL).unwrap());
+            let begins =
+                events.iter().filter(|e| matches!(e, Event::Reclaim(ReclaimEvent::DirectBegin { .. }))).count();
+            assert_eq!((begins, scene.frames.events().fragmenting()), (passes, 1), "{form:?} {spreading:?}");
+            drop(frame);
+            scene.check(0);
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,76 @@
+//! A whole pageblock for a type that cannot move, so that it need not mix: what a pageblock of movable memory held is moved elsewhere.
+//!
+//! One pageblock serves hundreds of such requests, and no page has to go for it but to make room for them. Reclaim alone would free
+//! frames all over memory, few of which the request could use without mixing.
+
+use pageblock_compaction::{DirectRequest, Got, Priority, compact_zones, settle};
+use pageblock_frame::trace::CompactResult;
+use pageblock_frame::{Gfp, MigrateType, PAGEBLOCK_ORDER, Platform};
+
+use super::attempts::may_mix;
+use super::reclaim::reclaim_for;
+use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, got};
+
+impl<P: Platform> Climb<P> {
+    /// The request would have to mix types, or else needs a whole pageblock to begin.
+    pub(super) fn wants_whole(&self) -> bool {
+        let request = &self.request;
+        self.refrains() && request.migrate_type != MigrateType::Movable && request.order < PAGEBLOCK_ORDER
+    }
+
+    /// Somebody could make one for it.
+    fn may_gather(&self) -> bool {
+        let compacts = P::migrator().is_some() && !self.request.inner.compactors.is_empty() && self.may_compact();
+        self.wants_whole() && compacts && self.has(Gfp::DIRECT_RECLAIM) && !self.has(Gfp::MEMALLOC)
+    }
+}
+
+/// Moves memory until a pageblock is free; reclaims first what that lacks. If it cannot be had, mixes.
+pub(super) fn whole_pageblock<P: Platform>(climb: &mut Climb<P>) -> Step {
+    if !climb.may_gather() {
+        return Step::Continue(());
+    }
+    if gather(climb)? == CompactResult::Skipped {
+        reclaim_for(climb, PAGEBLOCK_ORDER)?;
+        let _ = gather(climb)?;
+    }
+    may_mix(climb)
+}
+
+type Gathered = core::ops::ControlFlow<Result<pageblock_frame::Pfn, crate::AllocError>, CompactResult>;
+
+/// Compacts for a pageblock and leaves it free; then looks again. Waits for locks, so that a failure is remembered and a
+/// request now and then tries again, rather than each.
+fn gather<P: Platform>(climb: &Climb<P>) -> Gathered {
+    let request = climb.request;
+    let Some(owner) = P::migrator() else { return Gathered::Continue(CompactResult::Deferred) };
+    let Some(scope) = ReclaimScope::enter(request.inner) else {
+        return Gathered::Continue(CompactResult::Deferred);
+    };
+    let order = PAGEBLOCK_ORDER;
+    let zones = || request.zones().filter(|zone| zone.managed() > 0);
+    let compact_zone = |zone| request.inner.compact_zone(zone);
+    if zones().filter_map(compact_zone).any(|at| !at.compactor.deferral().is_paused(order)) {
+        drain_zones(request.inner, request.zones(), SPINS);
+    }
+    let direct = DirectRequest {
+        migrate_type: request.migrate_type,
+        limit: request.limit,
+        flags: climb.flags(),
+        captures: false,
+        ..DirectRequest::new(order, request.gfp, Priority::SyncLight)
+    };
+    let outcome = compact_zones::<P, _>(zones().filter_map(compact_zone), &direct, &owner);
+    drop(scope);
+    let pfn = request.walk(climb.flags());
+    let at = pfn.and_then(|pfn| request.inner.zone_of(pfn)).or_else(|| zones().next());
+    if let Some(at) = at.and_then(compact_zone) {
+        // Another block is no proof that a pageblock can be had.
+        let proved = pfn.is_some() && outcome.result == CompactResult::Success;
+        settle::<P>(at, &direct, &outcome, if proved { Got::Block } else { Got::Nothing });
+    }
+    match got(pfn) {
+        Step::Break(end) => Gathered::Break(end),
+        Step::Continue(()) => Gathered::Continue(outcome.result),
+    }
+}
