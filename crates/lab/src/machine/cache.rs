@@ -49,6 +49,21 @@ impl Machine {
         buffer
     }
 
+    /// Opens a file and keeps it open: it is not forgotten until it is [closed](Self::close). The answer is that of [`open`](Self::open).
+    pub(crate) fn open_to_keep(&self, file: FileId) -> Option<Time> {
+        if let Some(descriptor) = self.object(Kind::OpenFile) {
+            let unwanted = self.files.borrow_mut().hold(file, descriptor);
+            self.release(unwanted);
+        }
+        self.open(file)
+    }
+
+    /// Closes a file.
+    pub(crate) fn close(&self, file: FileId) {
+        let descriptor = self.files.borrow_mut().let_go(file);
+        self.release(descriptor);
+    }
+
     /// Reads `count` pages from page `first` on. If some had to come from the disk, the time when they are there.
     pub(crate) fn read(&self, file: FileId, first: u32, count: u32, stream: &mut Stream) -> Option<Time> {
         let changes = self.files.borrow_mut().note_read(file);

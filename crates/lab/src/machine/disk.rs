@@ -12,13 +12,34 @@ use std::collections::{BTreeMap, VecDeque};
 use pageblock_frame::Pfn;
 
 use super::costs::{DISK_PAGE, HALF_TURN, NEAR_PAGES, SEEK_NEAR, SEEK_TRACK, SLICE_IDLE, SLICE_LEAST, SLICE_READ};
-use super::costs::{DISK_THIRD, SEEK_THIRD, SLICE_ROUND, SLICE_WRITE};
+use super::costs::{DISK_THIRD, FLASH_PAGE, FLASH_READ, SEEK_THIRD, SLICE_ROUND, SLICE_WRITE};
 use super::schedule::ActorId;
 use super::time::Time;
 
 /// Where a page lies on the disk, in pages from its start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Sector(pub(crate) u64);
+
+/// What kind of disk it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Drive {
+    /// Platters and a head that moves.
+    #[default]
+    Spinning,
+    /// Flash memory: all places are equally near.
+    Flash,
+}
+
+impl Drive {
+    /// What a request takes, from where the head is.
+    fn takes(self, head: u64, request: &Request) -> u64 {
+        match (self, request.what) {
+            (Self::Spinning, _) => seek(head, request.at.0) + request.pages * DISK_PAGE,
+            (Self::Flash, Transfer::Read) => FLASH_READ + request.pages * FLASH_PAGE,
+            (Self::Flash, Transfer::Write) => request.pages * DISK_PAGE,
+        }
+    }
+}
 
 /// What the disk is asked to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +131,7 @@ pub(crate) struct Busy {
 /// | `number` | the last that [`decide`](Self::decide) gave out; older ones are void |
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
+    drive: Drive,
     head: u64,
     queues: BTreeMap<Key, Queue>,
     round: VecDeque<Key>,
@@ -123,6 +145,11 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
+    /// A disk that nobody has asked for anything.
+    pub(crate) fn new(drive: Drive) -> Self {
+        Self { drive, ..Self::default() }
+    }
+
     /// Queues a request. [`decide`](Self::decide) is to be called after it.
     pub(crate) fn submit(&mut self, request: Request) {
         match request.what {
@@ -199,7 +226,7 @@ impl Disk {
 
     fn serve(&mut self, key: Key, place: (u64, u64), now: Time) -> Option<Busy> {
         let request = self.queues.get_mut(&key)?.requests.remove(&place)?;
-        let took = seek(self.head, request.at.0) + request.pages * DISK_PAGE;
+        let took = self.drive.takes(self.head, &request);
         self.busy += took;
         self.head = request.at.0 + request.pages;
         let until = now.after(took);

@@ -25,6 +25,10 @@ struct File {
     exists: bool,
     /// Mapped by somebody for good.
     kept: bool,
+    /// While somebody has it open: its dentry and inode stay.
+    descriptor: Option<Object>,
+    /// It has a place in `known`.
+    queued: bool,
     /// Written to since it was read last: the next read changes its inode (`relatime`).
     unread: bool,
 }
@@ -49,8 +53,9 @@ pub(crate) struct Files {
     files: Vec<File>,
     /// Where the next file goes: the disk is large and never full.
     end: u64,
-    /// Files known in memory, the one that was looked at longest ago first; some perhaps deleted by now.
+    /// Files known in memory, the one that was looked at longest ago first; some perhaps deleted or opened by now.
     known: VecDeque<FileId>,
+    /// Those of them that nobody has open.
     known_count: u64,
     /// What was used once has no mark (Linux since 3.18): only a second use gives a second chance.
     pub(super) marks_second_use: bool,
@@ -80,6 +85,8 @@ impl Files {
             looks,
             exists: true,
             kept: false,
+            descriptor: None,
+            queued: false,
             unread: false,
         });
         self.end += u64::from(pages.max(1));
@@ -157,12 +164,42 @@ impl Files {
             if self.marks_second_use {
                 file.looks = Looks::FreeDentry;
             }
-            self.known.push_back(id);
-            self.known_count += 1;
+            if file.descriptor.is_none() {
+                self.enqueue(id);
+            }
         } else {
             unwanted.extend(rest);
         }
         unwanted
+    }
+
+    /// Somebody opens the file: until [`let_go`](Self::let_go) its dentry and inode stay. Back comes the descriptor of who had it open.
+    pub(crate) fn hold(&mut self, id: FileId, descriptor: Object) -> Option<Object> {
+        let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return Some(descriptor) };
+        let before = file.descriptor.replace(descriptor);
+        if before.is_none() && !file.objects.is_empty() {
+            self.known_count -= 1;
+        }
+        before
+    }
+
+    /// It is closed: its descriptor, which is to be freed.
+    pub(crate) fn let_go(&mut self, id: FileId) -> Option<Object> {
+        let file = self.files.get_mut(id.0 as usize)?;
+        let descriptor = file.descriptor.take()?;
+        if !file.objects.is_empty() {
+            self.enqueue(id);
+        }
+        Some(descriptor)
+    }
+
+    /// A file that nobody has open is known from now on.
+    fn enqueue(&mut self, id: FileId) {
+        let Some(file) = self.files.get_mut(id.0 as usize) else { return };
+        self.known_count += 1;
+        if !std::mem::replace(&mut file.queued, true) {
+            self.known.push_back(id);
+        }
     }
 
     /// True if the file is known in memory, without an object of this kind.
@@ -185,7 +222,8 @@ impl Files {
         loop {
             let id = self.known.pop_front()?;
             let file = &mut self.files[id.0 as usize];
-            if file.objects.is_empty() {
+            if file.objects.is_empty() || file.descriptor.is_some() {
+                file.queued = false;
                 continue;
             }
             if file.kept {
@@ -200,6 +238,7 @@ impl Files {
                 Looks::UnmarkInode => Looks::FreeInode,
                 Looks::FreeInode => {
                     self.known_count -= 1;
+                    file.queued = false;
                     return Some(Pruned::Inode(id, std::mem::take(&mut file.objects)));
                 }
             };
@@ -214,13 +253,14 @@ impl Files {
     pub(crate) fn delete(&mut self, id: FileId) -> Vec<Object> {
         let Some(file) = self.files.get_mut(id.0 as usize) else { return Vec::new() };
         file.exists = false;
-        self.known_count -= u64::from(!file.objects.is_empty());
+        self.known_count -= u64::from(!file.objects.is_empty() && file.descriptor.is_none());
         let mut objects = std::mem::take(&mut file.objects);
         objects.extend(file.dentry.take());
+        objects.extend(file.descriptor.take());
         objects
     }
 
-    /// Files known in memory.
+    /// Files known in memory that nobody has open.
     pub(crate) fn known(&self) -> u64 {
         self.known_count
     }

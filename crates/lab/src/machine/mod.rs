@@ -55,6 +55,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub(crate) use cache::Stream;
+pub(crate) use disk::Drive;
 pub(crate) use files::FileId;
 pub(crate) use process::{Fault, ProcessId};
 pub(crate) use schedule::{Actor, ActorId, Next};
@@ -138,7 +139,7 @@ impl Machine {
             Self {
                 _entered: memory.enter(),
                 schedule: Schedule::new(setup.cpus),
-                disk: RefCell::default(),
+                disk: RefCell::new(Disk::new(setup.drive)),
                 waits: RefCell::default(),
                 files: RefCell::default(),
                 slabs: RefCell::default(),

@@ -6,6 +6,7 @@ use pageblock_frame::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn};
 use pageblock_reclaim::ShrinkConfig;
 
 use super::costs;
+use super::disk::Drive;
 use super::owner::{LruScope, MemoryConfig};
 
 /// A machine before it boots.
@@ -19,6 +20,8 @@ pub(crate) struct Setup {
     pub(crate) journal_hold: u64,
     /// The file system is XFS: inodes have log items, and are read through buffers.
     pub(crate) is_xfs: bool,
+    /// The disk.
+    pub(crate) drive: Drive,
     /// Age at which dirty pages are written, in nanoseconds.
     pub(crate) dirty_expire: u64,
     /// CPUs, up to 64.
@@ -42,6 +45,7 @@ impl Setup {
             shrink,
             journal_hold: 0,
             is_xfs: false,
+            drive: Drive::Spinning,
             dirty_expire: costs::DIRTY_EXPIRE,
             cpus,
             seed: 1,

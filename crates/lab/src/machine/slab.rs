@@ -22,11 +22,14 @@ pub(crate) enum Kind {
     Process,
     /// `xfs_ili`, the log item of an inode of XFS that was changed: 168 bytes.
     LogItem,
+    /// `filp`: a file that a process has open, 256 bytes.
+    OpenFile,
 }
 
 impl Kind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 5] = [Self::Dentry, Self::Inode, Self::RadixNode, Self::Process, Self::LogItem];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Dentry, Self::Inode, Self::RadixNode, Self::Process, Self::LogItem, Self::OpenFile];
 
     /// Size of an object, in bytes.
     const fn bytes(self) -> u64 {
@@ -34,7 +37,7 @@ impl Kind {
             Self::Dentry => 192,
             Self::Inode => 900,
             Self::RadixNode => 560,
-            Self::Process => 256,
+            Self::Process | Self::OpenFile => 256,
             Self::LogItem => 168,
         }
     }
@@ -43,6 +46,7 @@ impl Kind {
     pub(crate) const fn order(self) -> Order {
         match self {
             Self::Dentry | Self::Process | Self::LogItem => Order::ZERO,
+            Self::OpenFile => Order::saturating(1),
             Self::RadixNode => Order::saturating(2),
             Self::Inode => Order::saturating(3),
         }
@@ -55,7 +59,7 @@ impl Kind {
 
     /// Whether the kernel can get such objects back (`SLAB_RECLAIM_ACCOUNT`): its frames are of the reclaimable type.
     pub(crate) const fn is_reclaimable(self) -> bool {
-        !matches!(self, Self::Process | Self::LogItem)
+        !matches!(self, Self::Process | Self::LogItem | Self::OpenFile)
     }
 }
 

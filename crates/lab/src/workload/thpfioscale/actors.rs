@@ -1,6 +1,7 @@
 //! Who works on the machine: those who write files, those who read them, and those who want huge pages.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use pageblock_frame::{Gfp, PAGEBLOCK_FRAMES};
@@ -15,36 +16,49 @@ pub(super) const FILE_PAGES: u32 = 16;
 const READS: u32 = 16;
 /// Whether the readers go on.
 pub(super) type Going = Rc<Cell<bool>>;
-/// All files; each writer appends its own.
+/// Files of a writer, and of the reader that follows it; each pair has a directory of its own.
 pub(super) type Files = Rc<RefCell<Vec<FileId>>>;
 
-/// Writes new files one after the other, each from its first page to its last.
+/// Writes new files in turn, a page of each, until all are whole: fio goes round its open files (`file_service_type`, by default
+/// `roundrobin`), and has all of them open (`openfiles`, by default `nrfiles`), since the benchmark's job for writing says nothing else.
 pub(super) struct Writer {
     pub(super) files: Files,
-    pub(super) left: u64,
+    pub(super) count: u32,
+    /// The file that is next, and its page.
+    pub(super) next: (u32, u32),
     /// Writers that are not ready yet.
     pub(super) at_work: Rc<Cell<u32>>,
 }
 
 impl Actor for Writer {
     fn step(&mut self, machine: &Machine) -> Next {
-        if self.left == 0 {
+        let (at, page) = self.next;
+        if page == FILE_PAGES || self.count == 0 {
             self.at_work.set(self.at_work.get() - 1);
             return Next::Exit;
         }
-        self.left -= 1;
-        let file = machine.create_file(FILE_PAGES);
-        let opened = machine.open(file);
-        let until = machine.write(file, 0, FILE_PAGES).max(opened);
-        self.files.borrow_mut().push(file);
+        self.next = if at + 1 == self.count { (0, page + 1) } else { (at + 1, page) };
+        let mut opened = None;
+        if page == 0 {
+            let file = machine.create_file(FILE_PAGES);
+            self.files.borrow_mut().push(file);
+            opened = machine.open_to_keep(file);
+        }
+        let Some(file) = self.files.borrow().get(at as usize).copied() else { return Next::Exit };
+        let until = machine.write(file, page, 1).max(opened);
+        if page + 1 == FILE_PAGES {
+            machine.close(file);
+        }
         until.map_or(Next::Run, Next::Sleep)
     }
 }
 
-/// Reads pages of a file at random, and then of another one.
+/// Reads pages of a file at random, and then of another one. What it once opened stays open, as its files are no more than it may have open.
 pub(super) struct Reader {
     pub(super) files: Files,
     pub(super) going: Going,
+    /// Those that were opened so far.
+    pub(super) open: HashSet<FileId>,
     pub(super) file: Option<FileId>,
     pub(super) reads: u32,
 }
@@ -64,7 +78,8 @@ impl Actor for Reader {
                 };
                 drop(files);
                 (self.file, self.reads) = (Some(file), 0);
-                if let Some(until) = machine.open(file) {
+                let opened = if self.open.insert(file) { machine.open_to_keep(file) } else { None };
+                if let Some(until) = opened {
                     return Next::Sleep(until);
                 }
                 file

@@ -123,6 +123,7 @@ impl Block {
         setup.memory.cpu_nodes = (0..nodes).flat_map(|n| vec![NodeId::new(n as u8); self.cpus() as usize]).collect();
         setup.marks_second_use = true;
         setup.is_xfs = true;
+        setup.drive = crate::machine::Drive::Flash;
         setup.seed(seed)
     }
 }

@@ -1,6 +1,7 @@
 //! The benchmark, phase by phase.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use pageblock_frame::{Gfp, NodeId, Order, PAGEBLOCK_FRAMES};
@@ -23,14 +24,15 @@ const PATIENCE: u64 = 1_000_000;
 struct Script {
     machine: Rc<Machine>,
     block: Block,
-    files: Files,
+    /// By writer, and by the reader that follows it.
+    files: [Files; JOBS as usize],
     going: Going,
 }
 
 /// One run, all of it.
 pub(super) fn run(block: Block, column: Column, memory: u64, seed: u64) -> anyhow::Result<Run> {
     let machine = Machine::boot(&block.setup(column, memory, seed))?;
-    let script = Script { machine, block, files: Files::default(), going: Rc::new(Cell::new(true)) };
+    let script = Script { machine, block, files: Default::default(), going: Rc::new(Cell::new(true)) };
     script.boot();
     let before = script.machine.tally();
     let began = script.machine.now();
@@ -95,8 +97,9 @@ impl Script {
         let machine = &*self.machine;
         let files = machine.managed() * 3 / 2 / u64::from(FILE_PAGES * JOBS);
         let at_work = Rc::new(Cell::new(JOBS));
-        for _ in 0..JOBS {
-            machine.spawn(Writer { files: Rc::clone(&self.files), left: files, at_work: Rc::clone(&at_work) });
+        for own in &self.files {
+            let (own, at_work) = (Rc::clone(own), Rc::clone(&at_work));
+            machine.spawn(Writer { files: own, count: files as u32, next: (0, 0), at_work });
         }
         self.wait(&|| at_work.get() == 0);
         machine.start_sync();
@@ -106,9 +109,9 @@ impl Script {
     /// Phase B: the readers alone, for as long as writing took.
     fn read(&self, time: u64) {
         let machine = &*self.machine;
-        for _ in 0..JOBS {
-            let (files, going) = (Rc::clone(&self.files), Rc::clone(&self.going));
-            machine.spawn(Reader { files, going, file: None, reads: 0 });
+        for own in &self.files {
+            let (files, going) = (Rc::clone(own), Rc::clone(&self.going));
+            machine.spawn(Reader { files, going, open: HashSet::new(), file: None, reads: 0 });
         }
         machine.run_until(machine.now().after(time));
     }
