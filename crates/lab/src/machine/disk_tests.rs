@@ -48,6 +48,24 @@ fn neighbours_follow_without_a_seek() {
     assert_eq!(disk.transferred(), (18, 0));
 }
 
+/// A flash disk is as fast everywhere, and faster at reading a page anywhere than a spinning one is next to its head.
+#[test]
+fn flash_does_not_seek() {
+    let (mut disk, mut now) = (Disk::new(Drive::Flash), Time::START);
+    let mut one = |request: Request| {
+        // Later than anybody waits for a next request.
+        now = now.after(SECOND);
+        disk.submit(request);
+        let busy = disk.decide(now).unwrap();
+        assert!(disk.finish(busy.number).is_some());
+        busy.until.since(now)
+    };
+    let near = one(read(1, 0, 1));
+    assert_eq!([one(read(1, DISK_THIRD, 1)), one(read(2, 7, 1))], [near; 2]);
+    assert!(near < DISK_PAGE && one(read(1, 9, 8)) < 8 * near, "{near}");
+    assert_eq!(one(write(DISK_THIRD, 8)), 8 * DISK_PAGE);
+}
+
 #[test]
 fn seeks_grow_with_the_way() {
     let times: Vec<u64> =

@@ -304,6 +304,29 @@ mod tests {
     }
 
     #[test]
+    fn an_open_file_is_not_pruned() {
+        let mut files = Files { marks_second_use: true, ..Files::default() };
+        let [open, closed] = [files.create(1), files.create(1)];
+        for id in [open, closed] {
+            let kinds = files.open(id);
+            assert!(files.know(id, objects(&kinds)).is_empty());
+        }
+        let descriptor = || objects(&[Kind::OpenFile]).pop().unwrap();
+        assert_eq!((files.hold(open, descriptor()), files.known()), (None, 1));
+        assert_eq!(files.hold(open, descriptor()), Some(descriptor()), "it was open");
+        assert_eq!(files.known(), 1);
+        let pruned = |files: &mut Files| std::iter::from_fn(|| files.prune()).count();
+        assert_eq!((pruned(&mut files), files.known()), (2, 0), "a dentry and an inode, of the other");
+        assert!(files.open(open).is_empty() && !files.open(closed).is_empty());
+        assert_eq!((files.let_go(open), files.let_go(open), files.known()), (Some(descriptor()), None, 1));
+        assert!(pruned(&mut files) > 1 && files.known() == 0);
+        assert!(!files.open(open).is_empty(), "it is forgotten");
+        // Deleted while it is open, it leaves no descriptor behind.
+        assert_eq!(files.hold(closed, descriptor()), None);
+        assert_eq!((files.delete(closed), files.known()), (vec![descriptor()], 0));
+    }
+
+    #[test]
     fn files_follow_one_another_on_the_disk() {
         let mut files = Files::default();
         let (first, second) = (files.create(3), files.create(1));

@@ -147,3 +147,26 @@ impl Actor for Toucher {
         Next::Run
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::column::{Block, Column};
+    use super::*;
+    use crate::machine::{Kind, Time};
+
+    /// After each round every file has one page more, and all are open until they are whole.
+    #[test]
+    fn a_writer_goes_round_its_files() {
+        let machine = Machine::boot(&Block::ALL[0].setup(Column::Default, 64 << 20, 1)).unwrap();
+        let (files, at_work, count) = (Files::default(), Rc::new(Cell::new(1)), 40);
+        let mut writer = Writer { files: Rc::clone(&files), count, next: (0, 0), at_work: Rc::clone(&at_work) };
+        for pages in 1..=FILE_PAGES {
+            (0..count).for_each(|_| _ = writer.step(&machine));
+            assert!(files.borrow().iter().all(|file| machine.cached(*file) == u64::from(pages)));
+            let open = if pages < FILE_PAGES { u64::from(count) } else { 0 };
+            assert_eq!((machine.slab_usage(Kind::OpenFile).0, machine.slab_usage(Kind::Inode).0), (open, 40));
+        }
+        assert_eq!((writer.step(&machine), at_work.get(), machine.now() > Time::START), (Next::Exit, 0, true));
+        machine.memory().check().unwrap();
+    }
+}
