@@ -181,3 +181,51 @@ impl Machine {
 
 /// Flags of pages of the cache.
 const CACHE: Gfp = Gfp::HIGHUSER_MOVABLE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Setup;
+    use crate::machine::owner::LruScope;
+    use std::rc::Rc;
+
+    fn machine() -> Rc<Machine> {
+        Machine::boot(&Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node)).unwrap()
+    }
+
+    #[test]
+    fn windows_double_for_who_reads_on_and_not_for_who_jumps() {
+        let machine = machine();
+        let file = machine.create_file(1000);
+        let mut stream = Stream::default();
+        let mut known = Vec::new();
+        for page in 0..100 {
+            machine.read(file, page, 1, &mut stream);
+            known.push(machine.cached(file));
+        }
+        known.dedup();
+        assert_eq!(known, [4, 12, 28, 60, 92, 124]);
+        machine.read(file, 500, 1, &mut stream);
+        assert_eq!(machine.cached(file), 125);
+        machine.read(file, 501, 1, &mut stream);
+        assert_eq!(machine.cached(file), 129, "and begins anew where it goes on");
+    }
+
+    #[test]
+    fn what_is_there_is_not_read_again_and_files_end() {
+        let machine = machine();
+        let file = machine.create_file(10);
+        machine.write(file, 3, 2);
+        assert!(machine.read(file, 0, 99, &mut Stream::default()).is_some());
+        machine.run_until(Time::new(costs::SECOND));
+        assert_eq!((machine.cached(file), machine.transferred()), (10, (8, 0)));
+        assert_eq!(machine.read(file, 0, 10, &mut Stream::default()), None);
+        machine.write(file, 9, 99);
+        assert_eq!(machine.cached(file), 10);
+        let free = machine.memory().allocator().stats().free;
+        machine.delete_file(file);
+        assert_eq!(machine.memory().allocator().stats().free, free + 10);
+        assert_eq!((machine.dirty_pages(), machine.cached(file)), ((0, 0), 0));
+        machine.memory().check().unwrap();
+    }
+}

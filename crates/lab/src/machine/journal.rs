@@ -94,3 +94,38 @@ impl Machine {
 
 /// Flags of the device's pages (`GFP_NOFS | __GFP_MOVABLE`).
 const DEVICE: Gfp = Gfp::NOFS.union(Gfp::HARDWALL).union(Gfp::MOVABLE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::owner::LruScope;
+    use crate::machine::{Setup, costs::SECOND};
+
+    #[test]
+    fn a_changed_page_is_held_until_its_time_and_longer_if_it_changes_again() {
+        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let machine = Machine::boot(&Setup { journal_hold: 10 * SECOND, ..setup }).unwrap();
+        let at = |seconds| {
+            machine.run_until(Time::new(seconds * SECOND));
+            machine.end_holds();
+            machine.journaled()
+        };
+        machine.journal(FileId(0));
+        machine.journal(FileId(FILES_OF_PAGE - 1));
+        assert_eq!(machine.journaled(), 2, "an inode table's page and a directory's for all of them");
+        machine.journal(FileId(FILES_OF_PAGE));
+        assert_eq!(at(6), 4);
+        machine.journal(FileId(1));
+        assert_eq!(at(11), 2, "the second group's time is over, the first one's began anew");
+        assert_eq!(at(17), 0);
+        machine.memory().check().unwrap();
+    }
+
+    #[test]
+    fn a_file_system_without_one_holds_nothing() {
+        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let machine = Machine::boot(&setup).unwrap();
+        machine.journal(FileId(0));
+        assert_eq!((machine.journaled(), machine.memory().counts().file), (0, 0));
+    }
+}

@@ -33,3 +33,30 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::owner::LruScope;
+    use crate::machine::{Setup, Stream, Time};
+
+    #[test]
+    fn a_program_is_read_around_its_faults_and_stays_when_caches_are_dropped() {
+        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let machine = Machine::boot(&setup).unwrap();
+        let (program, file) = (machine.map_file(100), machine.create_file(40));
+        assert!(matches!(machine.use_mapped(program, 20), Fault::Major(_)));
+        machine.run_until(Time::new(costs::SECOND));
+        // 64 KiB around it, of which the last 12 KiB bring 64 KiB with them.
+        assert_eq!((machine.cached(program), machine.transferred().0), (29, 29));
+        assert_eq!([16, 31].map(|page| machine.use_mapped(program, page)), [Fault::Present; 2]);
+        assert!(matches!(machine.use_mapped(program, 45), Fault::Major(_)), "what is beyond is read when it is used");
+        assert_eq!(machine.tally().major_faults, 2);
+        machine.read(file, 0, 40, &mut Stream::default());
+        machine.run_until(Time::new(2 * costs::SECOND));
+        assert_eq!((machine.cached(program), machine.cached(file)), (33, 40));
+        machine.drop_caches();
+        assert_eq!((machine.cached(program), machine.cached(file)), (33, 0));
+        machine.memory().check().unwrap();
+    }
+}

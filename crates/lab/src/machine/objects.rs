@@ -154,3 +154,71 @@ impl Machine {
         self.prune(known * u64::from(LOOKS), Actor::Direct);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::owner::LruScope;
+    use crate::machine::{Setup, Stream, Time};
+    use pageblock_frame::NodeId;
+    use std::rc::Rc;
+
+    /// A machine that knows so many files of two pages, all read.
+    fn machine(files: u32) -> (Rc<Machine>, Vec<FileId>) {
+        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let machine = Machine::boot(&setup).unwrap();
+        let files: Vec<_> = (0..files).map(|_| machine.create_file(2)).collect();
+        for file in &files {
+            machine.open(*file);
+            machine.read(*file, 0, 2, &mut Stream::default());
+        }
+        machine.run_until(Time::new(100 * costs::SECOND));
+        (machine, files)
+    }
+
+    fn known(machine: &Machine) -> u64 {
+        machine.slab_usage(Kind::Inode).0
+    }
+
+    #[test]
+    fn shares_that_are_too_small_add_up() {
+        let (machine, _) = machine(100);
+        let slab = Slab {
+            node: NodeId::new(0),
+            actor: Actor::Kswapd,
+            gfp: Gfp::KERNEL,
+            priority: 2,
+            scanned: 32,
+            eligible: 200,
+        };
+        // 100 files, a quarter, twice: 50 a call, and 128 are a batch.
+        let scanned = [(); 4].map(|()| machine.shrink_objects(&slab).scanned);
+        assert_eq!(scanned, [0, 0, 150, 0]);
+        assert_eq!(machine.tally().slabs_scanned, 150);
+    }
+
+    #[test]
+    fn a_file_that_is_forgotten_takes_its_clean_pages_with_it() {
+        let (machine, files) = machine(10);
+        machine.write(files[0], 1, 1);
+        assert_eq!((known(&machine), machine.slab_usage(Kind::Dentry).0), (10, 10));
+        machine.prune(2 * 10, Actor::Kswapd);
+        assert_eq!((known(&machine), machine.slab_usage(Kind::Dentry).0), (10, 0), "names go first");
+        machine.prune(2 * 10, Actor::Kswapd);
+        assert_eq!(known(&machine), 1, "dirty pages keep their inode");
+        assert_eq!([machine.cached(files[0]), machine.cached(files[9])], [1, 0]);
+        assert_eq!(machine.tally().inode_steals, [19, 0]);
+        machine.memory().check().unwrap();
+    }
+
+    #[test]
+    fn emptied_slabs_give_their_frames_back() {
+        let (machine, _) = machine(0);
+        let before = machine.memory().allocator().stats().free;
+        let objects: Vec<_> = (0..500).map(|_| machine.object(Kind::Dentry).unwrap()).collect();
+        let (count, frames) = machine.slab_usage(Kind::Dentry);
+        assert_eq!((count, before - machine.memory().allocator().stats().free), (500, frames));
+        assert_eq!(machine.release(objects), frames);
+        assert_eq!(machine.memory().allocator().stats().free, before);
+    }
+}

@@ -38,3 +38,24 @@ impl Shadows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_is_found_once_at_its_page_and_ends_with_its_file() {
+        let mut shadows = Shadows::default();
+        let page = |file, index| Name::File { file, index };
+        let evicted = Evicted::from_bits(7);
+        shadows.leave(Some(page(3, 5)), evicted);
+        shadows.leave(Some(page(4, 5)), evicted);
+        shadows.leave(Some(Name::Anon { process: 3, page: 6 }), evicted);
+        shadows.leave(None, evicted);
+        assert_eq!([page(3, 4), page(3, 6), page(9, 0)].map(|name| shadows.take(name)), [None; 3]);
+        assert_eq!([shadows.take(page(3, 5)), shadows.take(page(3, 5))], [Some(evicted), None]);
+        shadows.forget(FileId(4));
+        shadows.forget(FileId(99));
+        assert_eq!(shadows.take(page(4, 5)), None);
+    }
+}

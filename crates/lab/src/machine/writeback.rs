@@ -214,3 +214,82 @@ impl Actor for Flusher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::owner::LruScope;
+    use crate::machine::{Setup, costs::SECOND};
+    use std::rc::Rc;
+
+    fn machine() -> Rc<Machine> {
+        Machine::boot(&Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node)).unwrap()
+    }
+
+    #[test]
+    fn what_is_dirty_is_written_when_it_is_old() {
+        let machine = machine();
+        let file = machine.create_file(100);
+        assert_eq!(machine.write(file, 0, 100), None, "a few need not wait");
+        machine.write(file, 0, 50);
+        assert_eq!(machine.dirty_pages(), (100, 0), "each once");
+        machine.run_until(Time::new(costs::DIRTY_EXPIRE - SECOND));
+        assert_eq!((machine.dirty_pages(), machine.transferred()), ((100, 0), (0, 0)));
+        machine.run_until(Time::new(costs::DIRTY_EXPIRE + 2 * costs::WRITEBACK_INTERVAL));
+        assert_eq!((machine.is_synced(), machine.transferred()), (true, (0, 100)));
+        assert_eq!(machine.cached(file), 100);
+        machine.memory().check().unwrap();
+    }
+
+    #[test]
+    fn who_asks_does_not_wait_for_age() {
+        let machine = machine();
+        let file = machine.create_file(100);
+        machine.run_until(Time::new(SECOND));
+        machine.write(file, 0, 100);
+        machine.start_sync();
+        machine.run_until(Time::new(2 * SECOND));
+        assert_eq!((machine.is_synced(), machine.transferred().1), (true, 100));
+        machine.write(file, 7, 1);
+        machine.run_until(Time::new(3 * SECOND));
+        assert_eq!(machine.dirty_pages(), (1, 0), "what was written to after it waits again");
+    }
+
+    #[test]
+    fn a_tenth_is_written_and_whoever_writes_more_is_held() {
+        let machine = machine();
+        let all = machine.dirtyable();
+        let file = machine.create_file(all as u32);
+        let mut page = 0;
+        let held = loop {
+            if let Some(until) = machine.write(file, page, 1) {
+                break until;
+            }
+            page += 1;
+        };
+        let (dirty, written_back) = machine.dirty_pages();
+        assert_eq!(dirty + written_back, machine.dirtyable() * costs::DIRTY_SETPOINT / 1000 + 1);
+        let pause = held.since(machine.now());
+        assert!((costs::TICK..=costs::WRITER_PAUSE).contains(&pause), "{pause}");
+        machine.run_until(Time::new(10 * SECOND));
+        let (dirty, written_back) = machine.dirty_pages();
+        let background = machine.dirtyable() * costs::DIRTY_BACKGROUND / 100;
+        assert!(dirty <= background && written_back == 0, "{dirty} of {background}");
+        assert!(dirty > 0, "only what is too much, young as it is");
+        machine.delete_file(file);
+        assert!(machine.is_synced(), "dirty pages end with their file");
+    }
+
+    #[test]
+    fn zones_have_their_own_counts() {
+        let mut dirty = Dirty::default();
+        let [low, high] = [ZoneKind::Dma32, ZoneKind::Normal].map(|kind| (NodeId::new(0), kind));
+        dirty.add(Time::default(), (FileId(1), 0), low);
+        dirty.add(Time::new(5), (FileId(1), 1), high);
+        dirty.forget(low);
+        dirty.forget(low);
+        assert_eq!([dirty.in_zone(low), dirty.in_zone(high), dirty.dirty], [0, 1, 0]);
+        assert_eq!(dirty.next(Time::new(4)), Some((FileId(1), 0)));
+        assert_eq!(dirty.next(Time::new(4)), None, "too young");
+    }
+}

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::report;
 
 /// Shows how many of the runs are done, if stderr is a terminal.
-pub(super) fn progress(runs: u64) -> ProgressBar {
+fn progress(runs: u64) -> ProgressBar {
     let bar = ProgressBar::new(runs);
     if !std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
@@ -44,6 +44,14 @@ pub(super) struct Report<'a, O> {
 }
 
 impl Forms {
+    /// Before so many runs: makes the directory, so that it is known at once if that cannot be, and shows how many are done.
+    pub(super) fn start(&self, runs: u64) -> anyhow::Result<ProgressBar> {
+        if let Some(directory) = &self.out {
+            make(directory)?;
+        }
+        Ok(progress(runs))
+    }
+
     /// Prints the result, and writes it where that is wanted; `svg` draws it.
     pub(super) fn deliver<O: Serialize>(
         &self,
@@ -69,10 +77,14 @@ fn json(outcome: &impl Serialize) -> anyhow::Result<String> {
     Ok(json)
 }
 
+fn make(directory: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))
+}
+
 /// Writes a report's page, picture and object into a directory, which is made if it is not there, and adds it to the directory's page of
 /// all.
 fn write(directory: &Path, (name, text): (&str, &str), json: &str, svg: &str) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    make(directory)?;
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
     let part = format!("<h1>{name}</h1>\n{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre>");
     let html = format!(
@@ -128,6 +140,8 @@ mod tests {
         for page in ["pond.html", "index.html"] {
             assert!(read(page).contains("<svg/>\n<pre style=\"overflow-x:auto\">a &lt; b &amp; c</pre>"), "{page}");
         }
+        let forms = Forms { out: Some(inner.join("pond.json")), ..Forms::default() };
+        assert!(forms.start(1).unwrap_err().to_string().contains("pond.json cannot be made"), "before anything is run");
         let error = write(&inner.join("pond.json"), ("pond", ""), "", "").unwrap_err().to_string();
         assert!(error.contains("pond.json cannot be made"), "{error}");
     }

@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use clap::Args;
 
 use super::options::{Memory, MemoryRange, Runs};
-use super::output::{self, Forms, Report};
+use super::output::{Forms, Report};
 
 /// Memory of a machine: with less than the first, the kernel of the measured machine would leave too little to fill.
 const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 16 << 30, default: "512M" };
@@ -46,7 +46,7 @@ pub(crate) struct HighallocArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &HighallocArgs) -> anyhow::Result<()> {
-    let bar = output::progress(measure::runs(args));
+    let bar = args.forms.start(measure::runs(args))?;
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = published::Published::read()?;

@@ -34,7 +34,7 @@ use clap::Args;
 use pageblock::PcpConfig;
 
 use super::options::Runs;
-use super::output::{self, Forms, Report};
+use super::output::{Forms, Report};
 
 /// Which workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +93,7 @@ pub(crate) fn run(kind: Kind, args: &PcpArgs) -> anyhow::Result<()> {
         return instructions::only(kind, args, only);
     }
     let runs = measure::cases(kind, args, 1).len() * PcpConfig::PRESETS.len();
-    let bar = output::progress(args.runs.times(runs));
+    let bar = args.forms.start(args.runs.times(runs))?;
     let mut outcome = measure::measure(kind, args, &mut || bar.inc(1))?;
     if args.instructions {
         bar.reset();

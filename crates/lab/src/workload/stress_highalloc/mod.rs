@@ -27,7 +27,7 @@ use anyhow::Context;
 use clap::Args;
 
 use super::options::{Memory, MemoryRange, Runs};
-use super::output::{self, Forms, Report};
+use super::output::{Forms, Report};
 
 use column::Column;
 use measure::{Plan, measure};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
         columns: if args.columns.is_empty() { Column::ALL.to_vec() } else { args.columns.clone() },
         flags: if args.flags.is_empty() { Flags::ALL.to_vec() } else { args.flags.clone() },
     };
-    let bar = output::progress(plan.count());
+    let bar = args.forms.start(plan.count())?;
     let outcome = measure(&plan, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = plan.flags.iter().map(|flags| published::of(*flags)).collect::<anyhow::Result<Vec<_>>>()?;

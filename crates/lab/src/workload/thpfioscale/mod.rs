@@ -16,7 +16,7 @@ mod table;
 use clap::Args;
 
 use super::options::{Memory, MemoryRange, Runs};
-use super::output::{self, Forms, Report};
+use super::output::{Forms, Report};
 
 /// With less memory a zone is too small for a boost.
 const MEMORY: MemoryRange = MemoryRange { least: 256 << 20, most: 64 << 30, default: "1G" };
@@ -39,7 +39,7 @@ pub(crate) struct ThpfioscaleArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &ThpfioscaleArgs) -> anyhow::Result<()> {
-    let bar = output::progress(measure::runs(args));
+    let bar = args.forms.start(measure::runs(args))?;
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = published::Published::read()?;

@@ -17,7 +17,7 @@ use pageblock_frame::PAGE_SIZE;
 use pageblock_mlock::{Placement, Steps};
 
 use super::options::{Memory, MemoryRange, Runs};
-use super::output::{self, Forms, Report};
+use super::output::{Forms, Report};
 
 pub(crate) use measure::{Outcome, measure};
 
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &TimedMunlockArgs) -> anyhow::Result<()> {
     if let Some(only) = &args.only {
         return instructions::only(only);
     }
-    let bar = output::progress(args.runs.times(COLUMNS * Placement::ALL.len()));
+    let bar = args.forms.start(args.runs.times(COLUMNS * Placement::ALL.len()))?;
     let mut outcome = measure(args, &mut || bar.inc(1))?;
     bar.finish_and_clear();
     if args.instructions {

@@ -19,7 +19,7 @@ pub(crate) mod variant;
 use clap::Args;
 
 use super::options::{Memory, MemoryRange, Runs};
-use super::output::{self, Forms, Report};
+use super::output::{Forms, Report};
 pub(crate) use variant::Variant;
 
 /// Memory of a machine: with less than the first, a read-ahead window is more than what lies between two watermarks.
@@ -58,7 +58,7 @@ impl TiobenchArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &TiobenchArgs) -> anyhow::Result<()> {
-    let bar = output::progress(args.runs.times(args.variants().len()));
+    let bar = args.forms.start(args.runs.times(args.variants().len()))?;
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let published = published::Published::read()?;

@@ -30,6 +30,31 @@ pub(crate) struct Velocity {
     pub(crate) restored: f64,
 }
 
+/// Sequential reading on another machine, the least of its runs.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Other {
+    pub(crate) op: Op,
+    pub(crate) threads: u32,
+    #[serde(rename = "v3.16-rc2_vanilla")]
+    pub(crate) linux: f64,
+    #[serde(rename = "v3.0.0_vanilla")]
+    pub(crate) linux_3_0: f64,
+    #[serde(rename = "fairzone-v4r5")]
+    pub(crate) series: f64,
+}
+
+/// Time of a run ("User", "System", "Elapsed").
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Seconds {
+    pub(crate) metric: String,
+    #[serde(rename = "v3.16-rc1")]
+    pub(crate) linux: f64,
+    #[serde(rename = "seqreadv4r8")]
+    pub(crate) series: f64,
+    #[serde(rename = "seqreadv4r8_classzone_reverted")]
+    pub(crate) restored: f64,
+}
+
 /// All tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
@@ -39,7 +64,12 @@ pub(crate) struct Published {
     /// Milliseconds.
     pub(crate) latency: Vec<Line>,
     pub(crate) velocity: Vec<Velocity>,
+    pub(crate) seconds: Vec<Seconds>,
+    pub(crate) other: Vec<Other>,
 }
+
+/// A row of a table: kernel, and a value for each number of threads, if it was published.
+pub(crate) type PublishedRow = (&'static str, Vec<Option<f64>>);
 
 impl Published {
     /// The files.
@@ -49,11 +79,13 @@ impl Published {
             restored: lines(include_str!("../../../data/seed003/class_zone_restored.csv"))?,
             latency: lines(include_str!("../../../data/seed003/latency.csv"))?,
             velocity: lines(include_str!("../../../data/seed003/velocity.csv"))?,
+            seconds: lines(include_str!("../../../data/seed003/seconds.csv"))?,
+            other: lines(include_str!("../../../data/seed003/first_machine.csv"))?,
         })
     }
 
-    /// The rows of a phase's table: kernel, and a value for each number of threads, if it was published.
-    pub(crate) fn rows(&self, op: Op, latency: bool, threads: &[u32]) -> Vec<(&'static str, Vec<Option<f64>>)> {
+    /// The rows of a phase's table.
+    pub(crate) fn rows(&self, op: Op, latency: bool, threads: &[u32]) -> Vec<PublishedRow> {
         let from = |lines: &[Line], of: fn(&Line) -> Option<f64>| {
             let one = |threads: &u32| lines.iter().find(|line| (line.op, line.threads) == (op, *threads)).and_then(of);
             threads.iter().map(one).collect::<Vec<_>>()
@@ -68,6 +100,27 @@ impl Published {
         }
         rows.retain(|(_, values)| values.iter().any(Option::is_some));
         rows
+    }
+
+    /// The rows of a phase's throughput on the other machine.
+    pub(crate) fn other_rows(&self, op: Op, threads: &[u32]) -> Vec<PublishedRow> {
+        let columns: [(&str, fn(&Other) -> f64); 3] = [
+            ("Seed, other machine, least: 3.16-rc2", |line| line.linux),
+            ("Seed, other machine, least: 3.0", |line| line.linux_3_0),
+            ("Seed, other machine, least: series v4r5", |line| line.series),
+        ];
+        let row = |of: fn(&Other) -> f64| {
+            let one = |threads: &u32| self.other.iter().find(|line| (line.op, line.threads) == (op, *threads)).map(of);
+            threads.iter().map(one).collect::<Vec<_>>()
+        };
+        let rows = columns.into_iter().map(|(name, of)| (name, row(of)));
+        rows.filter(|(_, values)| values.iter().any(Option::is_some)).collect()
+    }
+
+    /// How long a run took, in seconds: as the velocities.
+    pub(crate) fn elapsed(&self) -> [f64; 3] {
+        let line = self.seconds.iter().find(|line| line.metric == "Elapsed");
+        line.map_or([0.0; 3], |line| [line.linux, line.series, line.restored])
     }
 
     /// By zone ("dma32", "normal"): pages a second under 3.16, the series, and the series with the class zone restored.
@@ -91,5 +144,9 @@ mod tests {
         assert_eq!(rows[1], ("Seed: series v4r8", vec![Some(156.16), Some(91.57), None]));
         assert_eq!(published.rows(Op::RandRead, false, &[1]).len(), 2);
         assert_eq!(published.rows(Op::RandWrite, true, &[8])[0].1, [Some(1.83)]);
+        assert_eq!(published.elapsed(), [4589.17, 4356.23, 4584.57]);
+        let other = published.other_rows(Op::SeqRead, &[1, 3, 16]);
+        assert_eq!(other[2].1, [Some(140.68), None, Some(70.49)]);
+        assert!(published.other_rows(Op::RandRead, &[1]).is_empty());
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use comfy_table::Table;
+
 use super::super::output::range;
 use super::measure::{Outcome, Row, Run, ZoneFigures};
 use super::phase::{Figures, Op};
-use super::published::Published;
+use super::published::{Published, PublishedRow};
 use crate::report::{plain, trimmed};
 
 /// All tables.
@@ -44,13 +46,20 @@ fn phase(outcome: &Outcome, published: &Published, op: Op, latency: bool) -> Str
         };
         table.add_row(std::iter::once(row.variant.title().to_owned()).chain(outcome.threads.iter().map(cell)));
     }
-    let rows = published.rows(op, latency, &outcome.threads);
-    for (name, values) in &rows {
+    add_published(&mut table, &published.rows(op, latency, &outcome.threads));
+    if !latency {
+        add_published(&mut table, &published.other_rows(op, &outcome.threads));
+    }
+    trimmed(&table)
+}
+
+/// Rows of one machine: the first is what the others are compared with.
+fn add_published(table: &mut Table, rows: &[PublishedRow]) {
+    for (name, values) in rows {
         let base = |at: usize| rows.first().and_then(|(_, values)| values.get(at).copied().flatten());
         let cells = values.iter().enumerate().map(|(at, value)| with_gain(*value, base(at)));
         table.add_row(std::iter::once((*name).to_owned()).chain(cells));
     }
-    trimmed(&table)
 }
 
 fn with_gain(value: Option<f64>, base: Option<f64>) -> String {
@@ -102,9 +111,13 @@ fn zones(outcome: &Outcome, published: &Published) -> String {
     }
     let (dma32, normal) = (published.velocity("dma32"), published.velocity("normal"));
     let names = ["Seed: 3.16-rc1", "Seed: series v4r8", "Seed: series, class zone restored"];
-    for (name, (low, high)) in names.into_iter().zip(dma32.into_iter().zip(normal)) {
+    let figures = dma32.into_iter().zip(normal).zip(published.elapsed());
+    for (name, ((low, high), seconds)) in names.into_iter().zip(figures) {
         let share = 100.0 * low / (low + high);
-        table.add_row([name.to_owned(), format!("{low:.3}"), format!("{high:.3}"), format!("{share:.1} %")]);
+        let mut row = vec![name.to_owned(), format!("{low:.3}"), format!("{high:.3}"), format!("{share:.1} %")];
+        row.extend(std::iter::repeat_n(String::new(), header.len() - row.len() - 1));
+        row.push(format!("{seconds:.1}"));
+        table.add_row(row);
     }
     trimmed(&table)
 }

@@ -8,6 +8,7 @@
 
 mod measure;
 mod plot;
+mod published;
 mod scene;
 mod table;
 
@@ -16,7 +17,7 @@ use std::num::NonZeroU32;
 use clap::Args;
 
 use super::options::{Memory, Runs};
-use super::output::{self, Forms, Report};
+use super::output::{Forms, Report};
 use super::tiobench::{MEMORY, Variant};
 
 /// Arguments of `pageblock run two-files`.
@@ -51,9 +52,9 @@ impl TwoFilesArgs {
 
 /// Runs the experiment.
 pub(crate) fn run(args: &TwoFilesArgs) -> anyhow::Result<()> {
-    let bar = output::progress(args.runs.times(args.variants().len()));
+    let bar = args.forms.start(args.runs.times(args.variants().len()))?;
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let report = Report { name: "two_files", outcome: &outcome, text: table::all(&outcome) };
+    let report = Report { name: "two_files", outcome: &outcome, text: table::all(&outcome, &published::read()?) };
     args.forms.deliver(&report, || plot::all(&outcome))
 }

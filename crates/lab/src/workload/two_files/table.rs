@@ -6,15 +6,16 @@ use comfy_table::Table;
 
 use super::super::output::range;
 use super::measure::{Outcome, Pass, Row, Run};
+use super::published::Allocations;
 use crate::report::{plain, trimmed};
 
 /// All tables.
-pub(super) fn all(outcome: &Outcome) -> String {
+pub(super) fn all(outcome: &Outcome, published: &[Allocations]) -> String {
     let pages = outcome.rows.first().map_or(0.0, |row| row.mean(|run| run.file_pages));
     let mut text =
         format!("two-files, pages of {pages:.0} that the second file misses, by pass\n{}\n\n", misses(outcome));
     let _ = writeln!(text, "Pages in memory after the last pass, by file and zone\n{}\n", resident(outcome));
-    let _ = writeln!(text, "Zones\n{}\n", zones(outcome));
+    let _ = writeln!(text, "Zones\n{}\n", zones(outcome, published));
     let _ = writeln!(
         text,
         "{} MiB of memory, {} run{} of each, seed {}. Both files are a fifth larger than Normal and fit in memory: the first is read once,\n\
@@ -67,7 +68,7 @@ fn resident(outcome: &Outcome) -> String {
     trimmed(&table)
 }
 
-fn zones(outcome: &Outcome) -> String {
+fn zones(outcome: &Outcome, published: &[Allocations]) -> String {
     let header = [
         "",
         "filled: DMA32",
@@ -91,5 +92,15 @@ fn zones(outcome: &Outcome) -> String {
         Box::new(|run| run.released.dma32),
     ];
     outcome.rows.iter().for_each(|of| row(&mut table, of, &figures));
+    let of_zone = |name: &str, of: fn(&Allocations) -> u64| {
+        published.iter().filter(|line| line.zone == name).map(of).sum::<u64>().to_string()
+    };
+    let theirs: [(&str, fn(&Allocations) -> u64); 2] = [
+        ("Seed: 3.16-rc2, fits in memory", |line| line.linux),
+        ("Seed: series v4, fits in memory", |line| line.series),
+    ];
+    for (name, of) in theirs {
+        table.add_row([name.to_owned(), of_zone("DMA32", of), of_zone("Normal", of)]);
+    }
     trimmed(&table)
 }
