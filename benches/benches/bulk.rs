@@ -8,7 +8,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 
 use pageblock_benches::allocators::{Bitmap, BuddySystem, OurZone};
 use pageblock_benches::floor::Floor;
-use pageblock_benches::machine::{Machine, TwoCpus};
+use pageblock_benches::machine::{Machine, become_cpu};
 use pageblock_benches::two::{Locked, Other, PerCpuDepot, Shared};
 use pageblock_benches::{POOL, loops};
 use pageblock_testkit::conformance::peers::{FrameAlloc, Summary};
@@ -25,7 +25,7 @@ fn timed(action: impl FnOnce()) -> Duration {
 }
 
 fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     let [mut ours, _] = S::handles();
     let mut frames = loops::frame_numbers();
     group.bench_function(format!("{}/alloc", S::NAME), |bench| {
@@ -54,7 +54,7 @@ fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
 
 /// What one thread takes another gives back, all of it: not for the floors, whose stacks are all that there is and would overflow.
 fn by_another<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     let [mut ours, mut theirs] = S::handles();
     let mut frames = loops::frame_numbers();
     std::thread::scope(|scope| {

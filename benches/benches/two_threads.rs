@@ -9,7 +9,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use pageblock_benches::allocators::{Bitmap, BuddySystem, OurZone};
 use pageblock_benches::floor::Floor;
 use pageblock_benches::loops::{self, Mix};
-use pageblock_benches::machine::{Machine, TwoCpus};
+use pageblock_benches::machine::{Machine, become_cpu};
 use pageblock_benches::two::{Locked, PerCpuDepot, Shared, beside};
 use pageblock_benches::{Frames, POOL};
 use pageblock_testkit::conformance::peers::{FrameAlloc, Summary};
@@ -58,7 +58,7 @@ fn half<F: Frames>(frames: &mut F, seed: u64) -> (Mix, Vec<loops::Live>) {
 }
 
 fn mix<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     let [mut ours, mut theirs] = S::handles();
     let (mut mix, mut live) = half(&mut ours, 1);
     let (mut their_mix, mut their_live) = half(&mut theirs, 2);

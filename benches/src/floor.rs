@@ -1,7 +1,7 @@
 //! Two bare floors: what the least that could be called a per-CPU list costs in the same program.
 //!
 //! Each CPU has an array of frame numbers and its length, behind a pointer; with `STATE` there is one byte a frame, checked
-//! and set. No lists by order and type, no interrupts, no signals, nothing to refill from: pop and push with a bounds check
+//! and set. The pointer is found by the CPU's number or, with `WORD`, in a thread-local variable. No lists by order and type, no interrupts, no signals, nothing to refill from: pop and push with a bounds check
 //! each.
 
 use core::cell::Cell;
@@ -9,18 +9,32 @@ use core::cell::Cell;
 use pageblock_frame::sync::{Ordering, compiler_fence};
 
 use crate::allocators::refused;
-use crate::machine::TwoCpus;
+use crate::machine::current_cpu;
 use crate::{Frames, POOL};
 
 /// Frames that a stack has room for.
 const ROOM: usize = 4 * POOL as usize;
 
-/// A floor.
+thread_local! {
+    /// The stack of the CPU that a thread is.
+    static OWN: Cell<Option<&'static Stack>> = const { Cell::new(None) };
+}
+
+/// Forgets which stack the thread's CPU has.
+pub fn forget() {
+    OWN.set(None);
+}
+
+/// A floor. Its stacks live for ever, since threads refer to them.
 #[derive(Debug)]
-pub struct Floor<const STATE: bool> {
-    cpus: [Box<Stack>; 2],
+pub struct Floor<const STATE: bool, const WORD: bool = false> {
+    cpus: [&'static Stack; 2],
     states: Box<[Cell<u8>; ROOM]>,
 }
+
+// SAFETY: a stack is used by the thread that is its CPU, and a thread forgets it before it becomes another.
+#[expect(unsafe_code, reason = "threads refer to stacks that are theirs by agreement")]
+unsafe impl<const STATE: bool, const WORD: bool> Send for Floor<STATE, WORD> {}
 
 /// On lines of its own: two CPUs share none.
 #[derive(Debug)]
@@ -39,17 +53,29 @@ fn array<T>(value: impl Fn(usize) -> T) -> Box<[Cell<T>; ROOM]> {
     }
 }
 
-impl<const STATE: bool> Floor<STATE> {
+impl<const STATE: bool, const WORD: bool> Floor<STATE, WORD> {
     #[inline(always)]
     fn stack(&self) -> &Stack {
-        &self.cpus[TwoCpus::<false>::cpu() as usize & 1]
+        if WORD {
+            return OWN.get().unwrap_or_else(|| self.join());
+        }
+        self.cpus[current_cpu() as usize & 1]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn join(&self) -> &'static Stack {
+        let own = self.cpus[current_cpu() as usize & 1];
+        OWN.set(Some(own));
+        own
     }
 }
 
-impl<const STATE: bool> Frames for Floor<STATE> {
+impl<const STATE: bool, const WORD: bool> Frames for Floor<STATE, WORD> {
     fn new(frames: u64) -> Self {
         let length = (frames as u32).min(ROOM as u32);
-        let stack = |_| Box::new(Stack { length: Cell::new(length), frames: array(|place| place as u32) });
+        let stack = |_| &*Box::leak(Box::new(Stack { length: Cell::new(length), frames: array(|place| place as u32) }));
+        forget();
         Self { cpus: [0, 1].map(stack), states: array(|_| 0) }
     }
 

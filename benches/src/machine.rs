@@ -3,41 +3,50 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use pageblock::{Config, CpuId, Gfp, Order, PageAllocator, PcpConfig, Pfn, Platform, Region};
-use pageblock_testkit::host::Stored;
+use pageblock::{Config, CpuId, CpuWord, Gfp, Order, PageAllocator, PcpConfig, Pfn, Platform, Region};
 
 use crate::Frames;
 use crate::allocators::refused;
+use crate::floor;
 
 thread_local! {
     /// Which CPU a thread is. One load through a segment register, as in a kernel.
     static CPU: Cell<u32> = const { Cell::new(0) };
+    /// What the allocator keeps on the CPU that a thread is.
+    static WORD: Cell<CpuWord> = const { Cell::new(CpuWord::new()) };
 }
 
-/// A machine with two CPUs, which are threads; no interrupts. With `HARD`, frees are hardened.
+/// Makes the thread CPU `cpu`. Nobody else may be that CPU then.
+pub fn become_cpu(cpu: u32) {
+    CPU.set(cpu);
+    forget();
+}
+
+/// The CPU that the thread is.
+#[must_use]
+#[inline(always)]
+pub fn current_cpu() -> u32 {
+    CPU.get()
+}
+
+/// Forgets what the thread's CPU keeps, so that the next allocator it uses has it.
+fn forget() {
+    WORD.set(CpuWord::new());
+    floor::forget();
+}
+
+/// A machine with two CPUs, which are threads; no interrupts. With `HARD`, frees are hardened; with `WORD`, each CPU keeps a word for
+/// the allocator in a thread-local variable.
 #[derive(Debug)]
-pub struct TwoCpus<const HARD: bool>;
-
-impl<const HARD: bool> TwoCpus<HARD> {
-    /// Makes the thread CPU `cpu`. Nobody else may be that CPU then.
-    pub fn become_cpu(cpu: u32) {
-        CPU.set(cpu);
-    }
-
-    /// The CPU that the thread is.
-    #[must_use]
-    #[inline(always)]
-    pub fn cpu() -> u32 {
-        CPU.get()
-    }
-}
+pub struct TwoCpus<const HARD: bool, const WORD: bool>;
 
 // SAFETY: 1. every loop's threads take a CPU number each before they begin, below `MAX_CPUS`. 2. There are no interrupts.
-// 3. Nothing is behind the frames, and nothing asks for it.
+// 3. Nothing is behind the frames, and nothing asks for it. 4. A thread forgets its word when it becomes another CPU.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
-unsafe impl<const HARD: bool> Platform for TwoCpus<HARD> {
+unsafe impl<const HARD: bool, const KEEPS_WORD: bool> Platform for TwoCpus<HARD, KEEPS_WORD> {
     const MAX_CPUS: usize = 2;
     const HARDENED: bool = HARD;
+    const CPU_WORD: bool = KEEPS_WORD;
 
     #[inline(always)]
     fn phys_to_virt(_pa: u64) -> NonNull<u8> {
@@ -48,46 +57,52 @@ unsafe impl<const HARD: bool> Platform for TwoCpus<HARD> {
     fn pin() -> CpuId {
         CpuId::new(CPU.get())
     }
+
+    #[inline(always)]
+    fn cpu_word() -> CpuWord {
+        WORD.get()
+    }
+
+    #[inline(always)]
+    fn set_cpu_word(word: CpuWord) {
+        WORD.set(word);
+    }
 }
 
-/// An allocator for two CPUs, with as much memory again as the loops need, so that no watermark is near.
+/// An allocator for two CPUs, with as much memory again as the loops need, so that no watermark is near. Its metadata live
+/// for ever, as a kernel's: words lead to them.
 #[derive(Debug)]
-pub struct Machine<const HARD: bool = false>(Stored<PageAllocator<TwoCpus<HARD>>>);
+pub struct Machine<const HARD: bool = false, const WORD: bool = true>(PageAllocator<TwoCpus<HARD, WORD>>);
 
 /// What the loops ask for.
 const GFP: Gfp = Gfp::HIGHUSER_MOVABLE;
 
-impl<const HARD: bool> Machine<HARD> {
+impl<const HARD: bool, const WORD: bool> Machine<HARD, WORD> {
     /// A machine of twice `frames` frames whose lists are these.
     ///
     /// # Panics
     /// If it does not boot.
     #[must_use]
-    #[expect(unsafe_code, reason = "the testkit's seam: an allocator together with its storage")]
     pub fn with_lists(frames: u64, lists: Option<PcpConfig>) -> Self {
         let config = Config::new().zones(pageblock::ZoneLimits::single()).per_cpu_lists(lists);
         let map = [Region::from((0, frames << 13, true))];
-        let bytes = match PageAllocator::<TwoCpus<HARD>>::metadata_bytes(map, &config) {
+        let bytes = match PageAllocator::<TwoCpus<HARD, WORD>>::metadata_bytes(map, &config) {
             Ok(bytes) => bytes,
             Err(error) => panic!("{frames} frames: {error}"),
         };
-        // SAFETY: the loops keep nothing of the allocator longer than it.
-        let stored = unsafe {
-            Stored::new(bytes, |raw| {
-                let allocator = PageAllocator::new();
-                if let Err(error) = allocator.init_with_storage(map, &config, raw) {
-                    panic!("{frames} frames: {error}");
-                }
-                allocator
-            })
-        };
-        Self(stored)
+        let allocator = PageAllocator::new();
+        let storage = Box::leak(Box::<[u8]>::new_uninit_slice(bytes));
+        if let Err(error) = allocator.init_with_storage(map, &config, storage) {
+            panic!("{frames} frames: {error}");
+        }
+        forget();
+        Self(allocator)
     }
 
     /// The allocator.
     #[must_use]
     #[inline(always)]
-    pub fn allocator(&self) -> &PageAllocator<TwoCpus<HARD>> {
+    pub const fn allocator(&self) -> &PageAllocator<TwoCpus<HARD, WORD>> {
         &self.0
     }
 
@@ -112,7 +127,7 @@ impl<const HARD: bool> Machine<HARD> {
     }
 }
 
-impl<const HARD: bool> Frames for Machine<HARD> {
+impl<const HARD: bool, const WORD: bool> Frames for Machine<HARD, WORD> {
     fn new(frames: u64) -> Self {
         Self::with_lists(frames, Some(PcpConfig::new()))
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::loops::{self, Mix};
-use crate::machine::TwoCpus;
+use crate::machine::become_cpu;
 use crate::two::{Other, Progress, Shared, beside};
 use crate::{Frames, POOL};
 
@@ -103,12 +103,12 @@ fn work<F: Frames>(frames: &mut F) {
 pub fn pair<S: Shared, const ORDER: u8>(before: Before) -> Times {
     let [mut ours, mut theirs] = S::handles();
     for (cpu, frames) in [&mut ours, &mut theirs].into_iter().enumerate() {
-        TwoCpus::<false>::become_cpu(cpu as u32);
+        become_cpu(cpu as u32);
         if before == Before::Work {
             work(frames);
         }
     }
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     let mut one = || sample(PAIRS, || loops::pairs_of::<_, ORDER>(&mut ours, PAIRS));
     let alone = alone(SAMPLES, &mut one);
     let beside = beside(
@@ -150,7 +150,7 @@ impl<H: Frames> Mixing<H> {
 #[must_use]
 pub fn mix<S: Shared>() -> Times {
     let [ours, theirs] = S::handles();
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     let (mut ours, mut theirs) = (Mixing::new(ours, 1), Mixing::new(theirs, 2));
     let alone = alone(MIX_SAMPLES, || ours.sample(STEPS));
     // Decided before, and there and back again, so that they can be repeated for ever.
@@ -179,7 +179,7 @@ pub enum Freeing {
 #[must_use]
 pub fn bulk<S: Shared>(freeing: Freeing) -> [Times; 2] {
     let [mut ours, mut theirs] = S::handles();
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     let mut frames = loops::frame_numbers();
     let mut pass = || {
         let allocated = sample(POOL, || loops::fill_all(&mut ours, &mut frames));
@@ -218,7 +218,7 @@ pub fn bulk<S: Shared>(freeing: Freeing) -> [Times; 2] {
 #[must_use]
 pub fn remote<S: Shared>() -> f64 {
     let [mut ours, mut theirs] = S::handles();
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     std::thread::scope(|scope| {
         let other = Other::start(scope, move |frames: &mut Vec<u64>| loops::fill_all(&mut theirs, frames));
         let mut frames = loops::frame_numbers();

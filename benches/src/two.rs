@@ -12,7 +12,7 @@ use pageblock_testkit::conformance::peers::{Exposed, Flavour, FrameAlloc, Summar
 
 use crate::allocators::OurZone;
 use crate::floor::Floor;
-use crate::machine::{Machine, TwoCpus};
+use crate::machine::{Machine, become_cpu, current_cpu};
 use crate::{Frames, POOL};
 
 /// Frames of an allocator that two threads use: more than both need.
@@ -64,7 +64,7 @@ fn parts<A: Concurrent>() -> [Part<A>; 2] {
     [first, second]
 }
 
-impl Concurrent for Machine {
+impl<const WORD: bool> Concurrent for Machine<false, WORD> {
     fn new(_: u64) -> Self {
         // A machine has twice as much memory as it is told.
         <Self as Frames>::new(ROOM / 2)
@@ -108,7 +108,7 @@ pub struct ThreadCpu;
 impl CpuId for ThreadCpu {
     #[inline(always)]
     fn current_cpu() -> usize {
-        TwoCpus::<false>::cpu() as usize
+        current_cpu() as usize
     }
 }
 
@@ -174,6 +174,7 @@ macro_rules! shared {
 
 shared! {
     Machine, "pageblock";
+    Machine<false, false>, "pageblock, no word";
     OurZone, "pageblock, zone only";
     FrameAlloc<Summary>, "frame-alloc 0.1, core";
     FrameAlloc<PerCpuDepot>, "frame-alloc 0.1, depot";
@@ -182,9 +183,14 @@ shared! {
 }
 
 /// Each thread has a floor of its own: they share nothing, which is the point of per-CPU lists.
-impl<const STATE: bool> Shared for Floor<STATE> {
+impl<const STATE: bool, const WORD: bool> Shared for Floor<STATE, WORD> {
     type Handle = Self;
-    const NAME: &'static str = if STATE { "floor with a state byte" } else { "floor" };
+    const NAME: &'static str = match (STATE, WORD) {
+        (false, false) => "floor",
+        (false, true) => "floor, word",
+        (true, false) => "floor with a state byte",
+        (true, true) => "floor with a state byte, word",
+    };
     fn handles() -> [Self; 2] {
         [(), ()].map(|()| <Self as Frames>::new(ROOM))
     }
@@ -210,12 +216,12 @@ impl Progress {
 ///
 /// What `round` needs it should own: on this thread's stack it would share cache lines with what this thread writes.
 pub fn beside<R>(round: impl FnMut() + Send, measured: impl FnOnce(&Progress) -> R) -> R {
-    TwoCpus::<false>::become_cpu(0);
+    become_cpu(0);
     let progress = &Progress::default();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut round = round;
-            TwoCpus::<false>::become_cpu(1);
+            become_cpu(1);
             while !progress.stop.load(Ordering::Relaxed) {
                 round();
                 let rounds = progress.rounds();
@@ -250,7 +256,7 @@ impl<T: Send> Other<T> {
         let (to, from) = sync_channel::<T>(1);
         let (answer, back) = sync_channel(1);
         scope.spawn(move || {
-            TwoCpus::<false>::become_cpu(1);
+            become_cpu(1);
             for mut value in from {
                 work(&mut value);
                 if answer.send(value).is_err() {

@@ -3,13 +3,13 @@
 
 use std::process::ExitCode;
 
-use pageblock_benches::machine::TwoCpus;
+use pageblock_benches::machine::become_cpu;
 use pageblock_benches::rows::{ROWS, Row, find};
 use pageblock_benches::worst::{HISTORIES, History};
 
 fn main() -> ExitCode {
     // Not known when the program is compiled, as no CPU's number is.
-    TwoCpus::<false>::become_cpu(std::hint::black_box(0));
+    become_cpu(std::hint::black_box(0));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {

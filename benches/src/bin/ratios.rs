@@ -20,7 +20,13 @@ struct Line {
 
 fn main() {
     let (options, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg == "--ours");
-    let ours = [<Machine as Shared>::NAME, <Floor<false> as Shared>::NAME, <Floor<true> as Shared>::NAME];
+    let ours = [
+        <Machine as Shared>::NAME,
+        <Machine<false, false> as Shared>::NAME,
+        <Floor<false> as Shared>::NAME,
+        <Floor<true> as Shared>::NAME,
+        <Floor<true, true> as Shared>::NAME,
+    ];
     println!("| loop | allocator | ns alone | ns beside another | beside/alone | alone/floor |");
     println!("|---|---|---:|---:|---:|---:|");
     for (name, loops) in ALL {
@@ -94,9 +100,12 @@ type Bits = Locked<Bitmap>;
 
 /// The floors serve single frames only, the bitmap no pageblocks.
 const ALL: [(&str, &[Loop]); 7] = [
-    ("pair0", on!(pairs 0: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),
-    ("pair3", on!(pairs 3: Machine, OurZone, Core, Depot, Buddies, Bits)),
-    ("pair9", on!(pairs 9: Machine, OurZone, Core, Depot, Buddies)),
+    (
+        "pair0",
+        on!(pairs 0: Floor<false>, Floor<true>, Floor<true, true>, Machine, Machine<false, false>, OurZone, Core, Depot, Buddies, Bits),
+    ),
+    ("pair3", on!(pairs 3: Machine, Machine<false, false>, OurZone, Core, Depot, Buddies, Bits)),
+    ("pair9", on!(pairs 9: Machine, Machine<false, false>, OurZone, Core, Depot, Buddies)),
     ("mix", on!(mixes: Machine, OurZone, Core, Depot, Buddies)),
     ("bulk", on!(in_order: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),
     ("random", on!(at_random: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),

@@ -4,6 +4,7 @@ use core::ptr::NonNull;
 
 use crate::migration::Migrate;
 use crate::reclaim::Reclaim;
+use crate::sync::CpuWord;
 use crate::trace::Event;
 use crate::{CpuId, NodeId, PfnRange};
 
@@ -23,6 +24,8 @@ pub type IrqState = usize;
 ///    the allocator runs on this CPU.
 /// 3. [`phys_to_virt`](Platform::phys_to_virt) returns a pointer through which the frame at that address can be read and
 ///    written for as long as the allocator exists, at the same distance for neighbouring frames.
+/// 4. If [`CPU_WORD`](Platform::CPU_WORD) is true, [`cpu_word`](Platform::cpu_word) returns what
+///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`CpuWord::new`]: never what another CPU was given.
 ///
 /// ```
 /// use core::ptr::NonNull;
@@ -50,6 +53,12 @@ pub unsafe trait Platform: 'static {
     /// For kernels that have to be small: serves all orders by the same code, where others have copies of it for the common
     /// ones, and leaves out what chooses between zones (fair zones, zone spreading, stalls before mixing).
     const SMALL_CODE: bool = false;
+
+    /// Whether the platform keeps one word for the allocator on each CPU, by [`cpu_word`](Platform::cpu_word) and
+    /// [`set_cpu_word`](Platform::set_cpu_word). It leads to the CPU's own lists of the largest zone at once, where else the number of
+    /// the CPU leads to a table and the table to the lists. Worth it where the word is one instruction away: a variable at a fixed
+    /// distance from GS base, `TPIDR_EL1` or `tp`, or a thread-local one.
+    const CPU_WORD: bool = false;
 
     /// A pointer to the byte at physical address `pa`; used only for metadata carved out of the memory map and for
     /// zeroing frames.
@@ -86,6 +95,18 @@ pub unsafe trait Platform: 'static {
     /// Ends what [`pin`](Platform::pin) began.
     #[inline(always)]
     fn unpin() {}
+
+    /// The word of the CPU that executes this, which is pinned: [`CpuWord::new`] at first. Forgetting it is allowed, as when a CPU is
+    /// reset: the allocator sets it again.
+    #[must_use]
+    #[inline(always)]
+    fn cpu_word() -> CpuWord {
+        CpuWord::new()
+    }
+
+    /// Replaces the word of the CPU that executes this, which is pinned. An interrupt in between sees either.
+    #[inline(always)]
+    fn set_cpu_word(_word: CpuWord) {}
 
     /// Turns interrupts off on this CPU and returns what they were.
     #[must_use]

@@ -221,8 +221,19 @@ impl<P: Platform> PageAllocator<P> {
     /// # Safety
     /// The caller owns the block, by [`Frames::into_raw`], and nobody uses its frames any more.
     #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
-    #[inline]
+    #[inline(always)]
     pub unsafe fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if P::SMALL_CODE { self.free_called(pfn, order) } else { self.free_here(pfn, order) }
+    }
+
+    /// Where code has to be small: one copy of the fast path.
+    #[inline(never)]
+    fn free_called(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.free_here(pfn, order)
+    }
+
+    #[inline(always)]
+    fn free_here(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if !self.fast.free(pfn, order) {
             self.free_by_span(pfn, order)?;
         }

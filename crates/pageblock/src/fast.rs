@@ -55,7 +55,7 @@ impl<P: Platform> FastPaths<P> {
             // The caller does this once, so that nothing was there before.
             let _ = self.zone.set(zone);
             let _ = self.lists.set(lists);
-            self.free.set(lists);
+            self.free.set_for_words(lists);
         }
         if inner.fair.is_on() {
             // Every request asks whose turn it is, and is charged.
@@ -65,7 +65,10 @@ impl<P: Platform> FastPaths<P> {
         for (bits, place) in self.alloc.iter().enumerate() {
             let preferred = node.preferred(Gfp::from_bits_retain(bits as u32));
             if let Some(lists) = inner.lists().get(usize::from(preferred)) {
-                place.set(lists);
+                match self.lists.get() {
+                    Some(largest) if core::ptr::eq(largest, lists) => place.set_for_words(lists),
+                    _ => place.set(lists),
+                }
             }
         }
     }

@@ -73,6 +73,7 @@ pub use pageblock_buddy::{
 };
 pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, VmStat as CompactionVmStat};
 pub use pageblock_frame::region::{PhysRange, Region, RegionKind, ZoneLimits};
+pub use pageblock_frame::sync::CpuWord;
 pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };

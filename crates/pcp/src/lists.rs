@@ -246,19 +246,19 @@ fn push<'z, 'l: 'z, 'n: 'z, P: Platform>(
     if inside.push(StackId::of(order, bits), index as u32) {
         return true;
     }
-    overflow(inside, (index as u32, order), byte, owner())
+    overflow(inside, (index as u32, order), byte, owner)
 }
 
 /// The list is full. The block is marked as listed.
 #[cold]
 #[inline(never)]
-fn overflow<P: Platform>(
+fn overflow<'z, 'l: 'z, 'n: 'z, P: Platform>(
     mut inside: Inside<'_, Tune, P>,
     (index, order): (u32, Order),
     byte: &AtomicU8,
-    owner: Option<(&PcpLists<'_, P>, &Zone<'_>)>,
+    owner: impl FnOnce() -> Option<(&'z PcpLists<'l, P>, &'z Zone<'n>)>,
 ) -> bool {
-    let Some((lists, zone)) = owner else {
+    let Some((lists, zone)) = owner() else {
         byte.store(StateByte::from_raw(byte.load(Ordering::Relaxed)).listed_again().raw(), Ordering::Relaxed);
         return false;
     };
@@ -301,6 +301,11 @@ impl<P: Platform> PcpRef<P> {
     /// Leads to these lists from now on.
     pub fn set(&self, lists: &'static PcpLists<'static, P>) {
         self.0.set(&lists.stacks);
+    }
+
+    /// The same, and the words that the platform may keep ([`Platform::CPU_WORD`]) lead there too.
+    pub fn set_for_words(&self, lists: &'static PcpLists<'static, P>) {
+        self.0.set_for_words(&lists.stacks);
     }
 
     /// As [`PcpLists::alloc`].

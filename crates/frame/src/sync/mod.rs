@@ -32,7 +32,7 @@ mod real;
 
 pub mod stacks;
 
-pub use stacks::{CpuStacks, CpuStacksRef, Inside, SIGNAL_OFFLINE, STACKS, StackId, Taken, View};
+pub use stacks::{CpuStacks, CpuStacksRef, CpuWord, Inside, SIGNAL_OFFLINE, STACKS, StackId, Taken, View};
 
 #[cfg(loom)]
 pub use model::*;

@@ -5,7 +5,7 @@
 //!
 //! | word | written by | meaning |
 //! |---|---|---|
-//! | `busy` | the owner only | someone on this CPU works in the area; an interrupt that finds it set stays out |
+//! | `gate` | the owner only | shut while someone on this CPU works in the area; an interrupt that finds it so stays out |
 //! | `open` | anyone | the number of frames that may be touched: all, or 0 while a signal waits to be answered |
 //! | `signals` | anyone | what the others want of the owner, one bit each |
 //!
@@ -14,8 +14,8 @@
 //! anyway is what makes signals free: the check is made against `open`, and fails while there is one.
 //!
 //! # Who may work in an area
-//! * The code that is pinned to its CPU ([`Platform::pin`]), one at a time (`busy`).
-//! * Once the owner has left for good ([`Inside::go_offline`], which keeps `busy` set): one [`Taken`] at a time, by a
+//! * The code that is pinned to its CPU ([`Platform::pin`]), one at a time (`gate`).
+//! * Once the owner has left for good ([`Inside::go_offline`], which keeps the gate shut): one [`Taken`] at a time, by a
 //!   compare and exchange in `signals`, until the owner comes back ([`CpuStacks::come_online`]).
 //!
 //! Under the model checker the stacks are tracked cells, and two owners at once are a reported race.
@@ -23,23 +23,31 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
 
-use super::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use super::{AtomicU8, AtomicU32, Ordering, compiler_fence};
 use crate::{CpuId, Order, Pfn, Platform, TypeBits};
 
+mod gate;
 mod given;
 #[cfg(loom)]
 mod model;
 #[cfg(not(loom))]
 mod real;
+#[cfg(not(loom))]
+mod table;
 mod view;
 
+pub use gate::CpuWord;
 pub use view::View;
 
+use gate::{Gate, Key};
 #[cfg(loom)]
 use model::{Body, Store, Table, TableRef};
 #[cfg(not(loom))]
-use real::{Body, Store, Table, TableRef};
+use real::{Body, Store};
+#[cfg(not(loom))]
+use table::{Table, TableRef};
 
 /// Stacks that each CPU has: one for each migrate type and order. Most have no room.
 pub const STACKS: usize = 64;
@@ -92,7 +100,7 @@ impl StackId {
 /// One CPU's area. What follows it in memory is the stacks' slots.
 #[repr(C, align(128))]
 struct Area<T> {
-    busy: AtomicBool,
+    gate: Gate,
     open: AtomicU32,
     signals: AtomicU32,
     frames: u32,
@@ -130,9 +138,9 @@ pub struct CpuStacks<'m, T, P> {
     platform: PhantomData<fn() -> P>,
 }
 
-// SAFETY: 1. `busy`, `open` and `signals` are atomics. 2. The stacks and the value are reached through `Inside` and `Taken`
-// only; the first needs the CPU's own pinned code, which is one thread at a time by `Platform`'s promise, and `busy`
-// clear; the second needs that the owner has left with `busy` set, and a won compare and exchange. 3. So the value moves
+// SAFETY: 1. `gate`, `open` and `signals` are atomics. 2. The stacks and the value are reached through `Inside` and `Taken`
+// only; the first needs the CPU's own pinned code, which is one thread at a time by `Platform`'s promise, and the gate
+// open; the second needs that the owner has left with the gate shut, and a won compare and exchange. 3. So the value moves
 // between threads, which is why it must be `Send`, and is never shared.
 unsafe impl<T: Send, P> Sync for CpuStacks<'_, T, P> {}
 // SAFETY: as above; nothing here belongs to the thread that made it.
@@ -164,7 +172,8 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
         carver: &mut crate::Carver<'m>,
     ) -> Option<Self> {
         let shape = (cpus, P::MAX_CPUS, capacities);
-        let store = Store::carve(shape, (origin.as_u64(), states), value, carver)?;
+        let key = Key::of::<P>(states.start());
+        let store = Store::carve(shape, (origin.as_u64(), states), (value, key), carver)?;
         Some(Self { store, platform: PhantomData })
     }
 
@@ -178,7 +187,8 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
         value: T,
     ) -> Self {
         let shape = (cpus, P::MAX_CPUS, capacities);
-        Self { store: Store::new(shape, (origin.as_u64(), states), value), platform: PhantomData }
+        let key = Key::of::<P>(states.start());
+        Self { store: Store::new(shape, (origin.as_u64(), states), (value, key)), platform: PhantomData }
     }
 
     /// Number of CPUs that have an area.
@@ -232,7 +242,7 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
     /// The CPU executes nothing that uses this value, and will not until then; all it did happened before this call.
     pub unsafe fn declare_offline(&self, cpu: CpuId) {
         if let Some(view) = self.store.view(cpu.index()) {
-            view.area().busy.store(true, Ordering::Relaxed);
+            view.area().gate.shut();
             view.area().signals.fetch_or(SIGNAL_OFFLINE, Ordering::AcqRel);
         }
     }
@@ -259,7 +269,7 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
     /// offline.
     pub fn come_online(&self) -> bool {
         let cpu = P::pin();
-        let came = self.store.view(cpu.index()).is_some_and(|view| view.come_online());
+        let came = self.store.view(cpu.index()).is_some_and(|view| view.come_online(Key::of::<P>(view.states)));
         P::unpin();
         came
     }
@@ -269,15 +279,16 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
 #[inline(always)]
 fn enter<'a, T, P: Platform>(table: Table<'a, T>) -> Option<Inside<'a, T, P>> {
     let cpu = P::pin();
-    // SAFETY: `pin` returns a CPU below `MAX_CPUS`, which is the table's length.
-    let view = unsafe { table.view(cpu.index()) };
-    if !view.mark_busy() {
+    // SAFETY: 1. `pin` returns a CPU below `MAX_CPUS`, which is the table's length. 2. The area is that CPU's, or an absent one.
+    let area = unsafe { table.area(cpu.index()) };
+    // SAFETY: as above, and absent ones cannot be entered.
+    let entered = unsafe { area.cast::<Gate>().as_ref().enter() };
+    if !entered {
         P::unpin();
         return None;
     }
-    // An interrupt must find the mark before anything that it protects has changed.
-    compiler_fence(Ordering::SeqCst);
-    Some(Inside { view, platform: PhantomData })
+    // SAFETY: it comes from the table and has been entered.
+    Some(Inside::new(unsafe { table.view(area) }))
 }
 
 /// The shortest way into areas: set once, then entered without knowing anything else.
@@ -321,14 +332,51 @@ impl<T: Copy, P: Platform> CpuStacksRef<T, P> {
     /// Leads to these stacks, from now on. Only the first call counts.
     pub fn set(&self, stacks: &'static CpuStacks<'static, T, P>) {
         if let Some(table) = stacks.store.table() {
-            self.table.set(table);
+            self.table.set(table, None);
+        }
+    }
+
+    /// The same, and what the platform keeps for each CPU ([`Platform::CPU_WORD`]) may lead there too. There is one such word a CPU: if
+    /// several stacks are set so, the first that the CPU enters has it.
+    pub fn set_for_words(&self, stacks: &'static CpuStacks<'static, T, P>) {
+        if let Some(table) = stacks.store.table() {
+            let words = P::CPU_WORD && gate::may_have_words::<T>();
+            self.table.set(table, words.then(|| stacks.store.key()));
         }
     }
 
     /// As [`CpuStacks::enter`]; `None` before [`set`](Self::set) too.
     #[inline(always)]
     pub fn enter(&self) -> Option<Inside<'_, T, P>> {
-        enter(self.table.get(P::MAX_CPUS)?)
+        if !P::CPU_WORD {
+            return enter(self.table.get(P::MAX_CPUS)?);
+        }
+        let _ = P::pin();
+        let key = self.table.key();
+        // SAFETY: 1. `cpu_word` returns this CPU's, to which we are pinned. 2. Only areas of one type of value are given to words, by
+        // `may_have_words`, so that what the word leads to is of `T` if a table of `T` has its key.
+        let area = unsafe { P::cpu_word().enter(key) };
+        if let Some(area) = area {
+            // SAFETY: it has that key.
+            return Some(Inside::new(unsafe { self.table.view_by(area, key) }));
+        }
+        let area = self.enter_by_table()?;
+        // SAFETY: it is in the table, since it has been entered.
+        Some(Inside::new(unsafe { self.table.view(area) }))
+    }
+
+    /// The word has not led to the area, or it is busy. The caller has pinned itself; if it is not let in, that has been ended.
+    #[cold]
+    #[inline(never)]
+    fn enter_by_table(&self) -> Option<NonNull<Area<T>>> {
+        let inside = self.table.get(P::MAX_CPUS).and_then(enter::<T, P>);
+        // `enter` has pinned the caller once more, unless it let nobody in.
+        P::unpin();
+        let area = inside.map(Inside::stay)?;
+        if self.table.has_key() && P::cpu_word() == CpuWord::new() {
+            P::set_cpu_word(CpuWord::to(area));
+        }
+        Some(area)
     }
 }
 
@@ -345,11 +393,32 @@ pub struct Inside<'a, T, P: Platform> {
     platform: PhantomData<fn() -> P>,
 }
 
-impl<T, P: Platform> Inside<'_, T, P> {
+impl<'a, T, P: Platform> Inside<'a, T, P> {
+    /// The gate has just been shut.
+    #[inline(always)]
+    fn new(view: View<'a, T>) -> Self {
+        // An interrupt must find the mark before anything that it protects has changed.
+        compiler_fence(Ordering::SeqCst);
+        Self { view, platform: PhantomData }
+    }
+
+    /// As [`View::push`].
+    #[inline(always)]
+    pub fn push(&self, stack: StackId, index: u32) -> bool {
+        if P::CPU_WORD { self.view.push_quickly(stack, index) } else { self.view.push(stack, index) }
+    }
+
+    /// Its area, which it does not leave.
+    fn stay(self) -> NonNull<Area<T>> {
+        let area = self.view.area;
+        core::mem::forget(self);
+        area
+    }
+
     /// Leaves for good: until [`CpuStacks::come_online`] the area belongs to whoever [takes](CpuStacks::take_over) it,
     /// and [`CpuStacks::enter`] fails on this CPU.
     pub fn go_offline(self) {
-        // `busy` stays set. Release: what was done in the area is seen by the taker.
+        // The gate stays shut. Release: what was done in the area is seen by the taker.
         self.view.area().signals.fetch_or(SIGNAL_OFFLINE, Ordering::Release);
         core::mem::forget(self);
         P::unpin();
@@ -361,7 +430,7 @@ impl<T, P: Platform> Drop for Inside<'_, T, P> {
     fn drop(&mut self) {
         // All that the mark protects is done before an interrupt finds it gone.
         compiler_fence(Ordering::SeqCst);
-        self.view.area().busy.store(false, Ordering::Relaxed);
+        self.view.area().gate.leave(Key::of::<P>(self.view.states));
         P::unpin();
     }
 }

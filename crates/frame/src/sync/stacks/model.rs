@@ -7,9 +7,10 @@ use std::vec::Vec;
 
 use loom::cell::UnsafeCell;
 
+use super::gate::{Gate, Key};
 use super::{Area, STACKS, StackId, View};
 use crate::StateTable;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 struct Stack {
     frames: Vec<u32>,
@@ -31,19 +32,8 @@ pub(super) struct Body<T> {
 /// As in the real body.
 #[derive(Clone, Copy)]
 pub(super) struct Frames {
-    states: NonNull<AtomicU8>,
+    pub(super) states: NonNull<AtomicU8>,
     pub(super) origin: u64,
-}
-
-impl Frames {
-    /// The state byte of a frame.
-    ///
-    /// # Safety
-    /// The table has that frame.
-    pub(super) unsafe fn state<'a>(&self, index: usize) -> &'a AtomicU8 {
-        // SAFETY: in the table by the caller's promise; the table outlives the areas, whose store borrows it.
-        unsafe { self.states.add(index).as_ref() }
-    }
 }
 
 pub(super) type Shape<'a> = (usize, usize, &'a [u32; STACKS]);
@@ -65,25 +55,56 @@ impl<T> Copy for Table<'_, T> {}
 impl<'a, T> Table<'a, T> {
     /// # Safety
     /// As in the real body.
-    pub(super) unsafe fn view(self, cpu: usize) -> View<'a, T> {
-        let area = self.areas[cpu].as_ref().map_or(self.absent, |area| NonNull::from(&**area));
-        View { area, frames: self.frames, lifetime: PhantomData }
+    pub(super) unsafe fn area(self, cpu: usize) -> NonNull<Area<T>> {
+        self.areas[cpu].as_ref().map_or(self.absent, |area| NonNull::from(&**area))
+    }
+
+    /// # Safety
+    /// As in the real body.
+    pub(super) unsafe fn view(self, area: NonNull<Area<T>>) -> View<'a, T> {
+        // SAFETY: the store keeps them.
+        View::new(area, self.frames, unsafe { self.frames.as_ref() }.states)
     }
 }
 
-pub(super) struct TableRef<T: 'static>(std::sync::OnceLock<Table<'static, T>>);
+pub(super) struct TableRef<T: 'static>(std::sync::OnceLock<(Table<'static, T>, Option<Key>)>);
 
 impl<T> TableRef<T> {
     pub(super) const fn new(_possible: usize) -> Self {
         Self(std::sync::OnceLock::new())
     }
 
-    pub(super) fn set(&self, table: Table<'static, T>) {
-        let _ = self.0.set(table);
+    pub(super) fn set(&self, table: Table<'static, T>, key: Option<Key>) {
+        let _ = self.0.set((table, key));
     }
 
     pub(super) fn get(&self, _possible: usize) -> Option<Table<'static, T>> {
-        self.0.get().copied()
+        self.0.get().map(|set| set.0)
+    }
+
+    pub(super) fn key(&self) -> Key {
+        self.0.get().and_then(|set| set.1).unwrap_or(Key(usize::MAX))
+    }
+
+    pub(super) fn has_key(&self) -> bool {
+        self.0.get().is_some_and(|set| set.1.is_some())
+    }
+
+    /// # Safety
+    /// As in the real body.
+    pub(super) unsafe fn view_by(&self, area: NonNull<Area<T>>, _key: Key) -> View<'_, T> {
+        // SAFETY: as in the real body.
+        unsafe { self.view(area) }
+    }
+
+    /// # Safety
+    /// As in the real body.
+    pub(super) unsafe fn view(&self, area: NonNull<Area<T>>) -> View<'_, T> {
+        match self.get(0) {
+            // SAFETY: as in the real body.
+            Some(table) => unsafe { table.view(area) },
+            None => unreachable!("an area is there only when the table is"),
+        }
     }
 }
 
@@ -100,13 +121,13 @@ impl<'m, T: Copy> Store<'m, T> {
     pub(super) fn new(
         (cpus, possible, capacities): Shape<'_>,
         (origin, states): (u64, StateTable<'m>),
-        value: T,
+        (value, key): (T, Key),
     ) -> Self {
         let frames = states.len() as u32;
-        let area = |busy| {
+        let area = |gate| {
             let stacks = capacities.map(|capacity| Stack { frames: Vec::new(), capacity, limit: capacity }).into();
             Box::new(Area {
-                busy: AtomicBool::new(busy),
+                gate,
                 open: AtomicU32::new(frames),
                 signals: AtomicU32::new(0),
                 frames,
@@ -116,9 +137,9 @@ impl<'m, T: Copy> Store<'m, T> {
                 },
             })
         };
-        let areas = (0..possible).map(|cpu| (cpu < cpus).then(|| area(false))).collect();
+        let areas = (0..possible).map(|cpu| (cpu < cpus).then(|| area(Gate::open(key)))).collect();
         let common = Frames { states: states.start(), origin };
-        Self { areas, absent: area(true), frames: common, cpus, borrows: PhantomData }
+        Self { areas, absent: area(Gate::closed()), frames: common, cpus, borrows: PhantomData }
     }
 }
 
@@ -132,9 +153,13 @@ impl<T> Store<'_, T> {
         Some(Table { areas: &self.areas, absent: NonNull::from(&*self.absent), frames })
     }
 
+    pub(super) fn key(&self) -> Key {
+        Key(self.frames.states.addr().get())
+    }
+
     pub(super) fn view(&self, cpu: usize) -> Option<View<'_, T>> {
         let area = self.areas.get(cpu)?.as_ref()?;
-        Some(View { area: NonNull::from(&**area), frames: NonNull::from(&self.frames), lifetime: PhantomData })
+        Some(View::new(NonNull::from(&**area), NonNull::from(&self.frames), self.frames.states))
     }
 }
 
@@ -154,15 +179,6 @@ impl<T> View<'_, T> {
     #[must_use]
     pub fn popped(&self, stack: StackId) -> u64 {
         self.area().body.popped[stack.index()].load(Ordering::Relaxed)
-    }
-
-    pub(super) fn mark_busy(&self) -> bool {
-        let busy = &self.area().busy;
-        if busy.load(Ordering::Relaxed) {
-            return false;
-        }
-        busy.store(true, Ordering::Relaxed);
-        true
     }
 
     pub fn pop(&self, stack: StackId) -> Option<(u32, &AtomicU8)> {
@@ -187,6 +203,10 @@ impl<T> View<'_, T> {
             }
             room
         })
+    }
+
+    pub(super) fn push_quickly(&self, stack: StackId, index: u32) -> bool {
+        self.push(stack, index)
     }
 
     #[must_use]

@@ -4,10 +4,10 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
+use super::gate::{ABSENT, Gate, Key};
+use super::table::Table;
 use super::{Area, STACKS, StackId, View};
-use core::sync::atomic;
-
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::{Carver, StateTable};
 
 /// What no frame number is: lies below each stack's first slot, so that popping an empty stack fails the frame check.
@@ -30,6 +30,7 @@ struct Head {
 
 /// Bits of a slot number.
 const TOP_BITS: u32 = 16;
+const TOP: u64 = (1 << TOP_BITS) - 1;
 /// What popping adds to a head's `top`: one block more, one slot less.
 const POPPED: u64 = (1 << TOP_BITS) - 1;
 
@@ -84,129 +85,9 @@ pub(super) struct Body<T> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frames {
     /// State bytes, as many as the areas' `frames`.
-    states: NonNull<AtomicU8>,
+    pub(super) states: NonNull<AtomicU8>,
     /// Number of the frame with index 0.
     pub(super) origin: u64,
-}
-
-impl Frames {
-    /// The state byte of a frame.
-    ///
-    /// # Safety
-    /// The table has that frame.
-    #[inline(always)]
-    pub(super) unsafe fn state<'a>(&self, index: usize) -> &'a AtomicU8 {
-        // SAFETY: in the table by the caller's promise; the table outlives the areas, whose store borrows it.
-        unsafe { self.states.add(index).as_ref() }
-    }
-}
-
-/// What a CPU without an area finds: busy, for ever.
-static ABSENT: Absent = Absent { busy: AtomicBool::new(true) };
-
-/// The first word of an [`Area`].
-#[repr(C, align(128))]
-#[derive(Debug)]
-struct Absent {
-    busy: AtomicBool,
-}
-
-/// For each CPU that the platform can have its area, or [`ABSENT`], of which nothing but `busy` may be read.
-#[derive(Debug)]
-pub(super) struct Table<'a, T> {
-    areas: NonNull<NonNull<Area<T>>>,
-    /// Not to be read for [`ABSENT`].
-    frames: NonNull<Frames>,
-    borrows: PhantomData<&'a ()>,
-}
-
-impl<T> Clone for Table<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Table<'_, T> {}
-
-impl<'a, T> Table<'a, T> {
-    /// A CPU's area, perhaps [`ABSENT`].
-    ///
-    /// # Safety
-    /// The platform can have that CPU.
-    #[inline(always)]
-    pub(super) unsafe fn view(self, cpu: usize) -> View<'a, T> {
-        // SAFETY: in the table, by the caller's promise; it is not written after it was made.
-        let area = unsafe { *self.areas.add(cpu).as_ref() };
-        View { area, frames: self.frames, lifetime: PhantomData }
-    }
-}
-
-/// Most CPUs for which a table of absent ones is at hand.
-const MOST_ABSENT: usize = 64;
-
-/// Pointers to [`ABSENT`].
-#[repr(transparent)]
-struct AbsentTable<const CPUS: usize>([NonNull<Absent>; CPUS]);
-
-// SAFETY: what they point to is a static with atomics in it.
-unsafe impl<const CPUS: usize> Sync for AbsentTable<CPUS> {}
-
-static NO_CPU: AbsentTable<1> = AbsentTable([NonNull::from_ref(&ABSENT); 1]);
-static NO_CPUS: AbsentTable<MOST_ABSENT> = AbsentTable([NonNull::from_ref(&ABSENT); MOST_ABSENT]);
-
-/// A table that is set once. Before, all CPUs are absent.
-///
-/// | field | legal values | who may change it |
-/// |---|---|---|
-/// | `areas` | a table of absent CPUs, null if they are too many for one; then a store's | the one who has set `taken`, once |
-/// | `frames` | anything; then the store's | the same, before `areas` |
-/// | `taken` | – | [`set`](Self::set) |
-#[derive(Debug)]
-pub(super) struct TableRef<T> {
-    areas: atomic::AtomicPtr<NonNull<Area<T>>>,
-    frames: UnsafeCell<Frames>,
-    taken: AtomicBool,
-}
-
-impl<T: 'static> TableRef<T> {
-    /// For so many CPUs that the platform can have: null only if they are more than [`MOST_ABSENT`].
-    pub(super) const fn new(possible: usize) -> Self {
-        let absent = match possible {
-            0..=1 => (&raw const NO_CPU).cast_mut().cast(),
-            2..=MOST_ABSENT => (&raw const NO_CPUS).cast_mut().cast(),
-            _ => core::ptr::null_mut(),
-        };
-        Self {
-            areas: atomic::AtomicPtr::new(absent),
-            frames: UnsafeCell::new(Frames { states: NonNull::dangling(), origin: 0 }),
-            taken: AtomicBool::new(false),
-        }
-    }
-
-    pub(super) fn set(&self, table: Table<'static, T>) {
-        // Relaxed: it decides who is first, and publishes nothing.
-        if self.taken.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        // SAFETY: 1. we are the only ones ever to write. 2. Nobody reads before `areas` is stored, below. 3. The table's pointer is to what
-        // its store keeps for 'static.
-        unsafe { *self.frames.get() = *table.frames.as_ref() };
-        // Release pairs with the acquire in `get`: who sees the pointer sees the table, the areas and `frames`.
-        self.areas.store(table.areas.as_ptr(), Ordering::Release);
-    }
-
-    /// The table, for the number of CPUs that `new` was told.
-    #[inline(always)]
-    pub(super) fn get(&self, possible: usize) -> Option<Table<'_, T>> {
-        let table = self.areas.load(Ordering::Acquire);
-        let areas = if possible <= MOST_ABSENT {
-            // SAFETY: neither `new` nor `set` made it null.
-            unsafe { NonNull::new_unchecked(table) }
-        } else {
-            NonNull::new(table)?
-        };
-        Some(Table { areas, frames: NonNull::from_ref(&self.frames).cast(), borrows: PhantomData })
-    }
 }
 
 /// Number of CPUs with areas, number of CPUs that the platform can have, capacities of the stacks.
@@ -251,7 +132,7 @@ impl<'m, T: Copy> Store<'m, T> {
     pub(super) fn carve(
         (cpus, possible, capacities): Shape<'_>,
         (origin, states): (u64, StateTable<'m>),
-        value: T,
+        (value, key): (T, Key),
         carver: &mut Carver<'m>,
     ) -> Option<Self> {
         let frames = u32::try_from(states.len()).ok().filter(|&frames| frames < NOTHING)?;
@@ -270,7 +151,7 @@ impl<'m, T: Copy> Store<'m, T> {
                 let area = base.byte_add(cpu * stride);
                 let heads = Self::write_slots(area, capacities);
                 area.write(Area {
-                    busy: AtomicBool::new(false),
+                    gate: Gate::open(key),
                     open: AtomicU32::new(frames),
                     signals: AtomicU32::new(0),
                     frames,
@@ -319,33 +200,24 @@ impl<T> Store<'_, T> {
     #[inline(always)]
     pub(super) fn table(&self) -> Option<Table<'_, T>> {
         let frames = NonNull::from_ref(&self.frames);
-        self.areas.map(|areas| Table { areas, frames, borrows: PhantomData })
+        self.areas.map(|areas| Table::new(areas, frames))
+    }
+
+    /// The key of its areas, on a platform that keeps words.
+    pub(super) fn key(&self) -> Key {
+        Key(self.frames.states.addr().get())
     }
 
     #[inline]
     pub(super) fn view(&self, cpu: usize) -> Option<View<'_, T>> {
         // SAFETY: there are `cpus` areas.
-        (cpu < self.cpus).then_some(self.table()).flatten().map(|table| unsafe { table.view(cpu) })
+        let area = (cpu < self.cpus).then_some(self.table()).flatten().map(|table| unsafe { table.area(cpu) });
+        area.map(|area| View::new(area, NonNull::from_ref(&self.frames), self.frames.states))
     }
 }
 
 // `top` and `end` are atomics for the sake of those who count from afar; slots are nobody's but the worker's.
 impl<T> View<'_, T> {
-    /// Marks the area, unless it is marked. By its CPU's own code, or for [`ABSENT`].
-    #[inline(always)]
-    pub(super) fn mark_busy(&self) -> bool {
-        // SAFETY: the first word of an area, or of `ABSENT`. Only this CPU's code writes it, and an interrupt between the load and
-        // the store leaves it as it was.
-        unsafe {
-            let busy = self.area.cast::<AtomicBool>().as_ref();
-            if busy.load_own() {
-                return false;
-            }
-            busy.store(true, Ordering::Relaxed);
-        }
-        true
-    }
-
     #[inline(always)]
     fn head(&self, stack: StackId) -> &Head {
         let heads = NonNull::from_ref(&self.area().body.heads).cast::<Head>();
@@ -358,9 +230,9 @@ impl<T> View<'_, T> {
     /// # Safety
     /// The area has that slot.
     #[inline(always)]
-    unsafe fn slot(&self, number: u32) -> NonNull<u32> {
+    unsafe fn slot(&self, number: usize) -> NonNull<u32> {
         // SAFETY: the slots lie behind the area, in the same carved run; the pointer was made from that run.
-        unsafe { self.area.add(1).cast::<u32>().add(number as usize) }
+        unsafe { self.area.add(1).cast::<u32>().add(number) }
     }
 
     /// Takes the frame that was pushed last, with its state byte, and counts its block as handed out. `None` if there is none, or a
@@ -370,7 +242,7 @@ impl<T> View<'_, T> {
         let head = self.head(stack);
         // SAFETY: 1. nobody else works in the area, so that `top` and the slot are ours. 2. `top >= first >= 1`, and at most the
         // number of slots, so the one below is a slot, perhaps the sentinel.
-        let index = unsafe { *self.slot(head.own_top()).sub(1).as_ref() };
+        let index = unsafe { *self.slot(head.own_top() as usize).sub(1).as_ref() };
         // The sentinel is not below any table's length, so an empty stack ends here and `top` stays at `first` or above.
         let state = self.frame(u64::from(index))?;
         head.add(POPPED);
@@ -386,7 +258,7 @@ impl<T> View<'_, T> {
             return None;
         }
         // SAFETY: `first < top <= last`, so the slot below `top` is one of the stack's.
-        let index = unsafe { *self.slot(top - 1).as_ref() };
+        let index = unsafe { *self.slot(top as usize - 1).as_ref() };
         let state = self.frame_always(u64::from(index))?;
         head.add(POPPED);
         Some((index, state))
@@ -402,9 +274,26 @@ impl<T> View<'_, T> {
             if top >= head.end.load_own() {
                 return false;
             }
-            *self.slot(top).as_ptr() = index;
+            *self.slot(top as usize).as_ptr() = index;
         }
         head.add(1);
+        true
+    }
+
+    /// The same with two instructions more and one access to memory less: `top` is loaded once and stored once, where adding to it in place
+    /// loads it again. It pays where nothing has to be waited for before.
+    #[inline(always)]
+    pub(super) fn push_quickly(&self, stack: StackId, index: u32) -> bool {
+        let head = self.head(stack);
+        // SAFETY: nobody else works in the area.
+        let (top, end) = unsafe { (head.top.load_own(), head.end.load_own()) };
+        let place = (top & TOP) as usize;
+        if place as u32 >= end {
+            return false;
+        }
+        // SAFETY: `top < end <= last`, which is at most the number of slots.
+        unsafe { *self.slot(place).as_ptr() = index };
+        head.top.store(top + 1, Ordering::Relaxed);
         true
     }
 
@@ -453,7 +342,7 @@ impl<T> View<'_, T> {
         let room = most.min(last - top);
         // SAFETY: 1. `top..top + room` are slots, because `top + room <= last`; they hold numbers since they were carved.
         // 2. Nobody else works in the area (see `CpuStacks`), and the view is borrowed exclusively.
-        let slots = unsafe { core::slice::from_raw_parts_mut(self.slot(top).as_ptr(), room as usize) };
+        let slots = unsafe { core::slice::from_raw_parts_mut(self.slot(top as usize).as_ptr(), room as usize) };
         let filled = (fill(slots) as u32).min(room);
         self.head(stack).add(u64::from(filled));
         filled
@@ -468,11 +357,11 @@ impl<T> View<'_, T> {
         let held = head.top() - first;
         let shown = most.min(held);
         // SAFETY: as in `fill`, for the slots `first..first + shown`, which lie below `top`.
-        let oldest = unsafe { core::slice::from_raw_parts(self.slot(first).as_ptr(), shown as usize) };
+        let oldest = unsafe { core::slice::from_raw_parts(self.slot(first as usize).as_ptr(), shown as usize) };
         let taken = (take(oldest) as u32).min(shown);
         if taken < held {
             // SAFETY: the slots from `first + taken` up to `top` move down to `first`, all of them the stack's.
-            unsafe { self.slot(first + taken).copy_to(self.slot(first), (held - taken) as usize) };
+            unsafe { self.slot((first + taken) as usize).copy_to(self.slot(first as usize), (held - taken) as usize) };
         }
         self.head(stack).add(u64::from(taken).wrapping_neg());
         taken
@@ -484,7 +373,7 @@ impl<T> View<'_, T> {
         let head = self.head(stack);
         let (top, first) = (head.top(), head.first());
         // SAFETY: as in `fill`, for the slots `first..top`.
-        unsafe { core::slice::from_raw_parts(self.slot(first).as_ptr(), (top - first) as usize) }
+        unsafe { core::slice::from_raw_parts(self.slot(first as usize).as_ptr(), (top - first) as usize) }
     }
 
     /// The owner's value.

@@ -119,3 +119,98 @@ fn an_offline_area_is_taken_by_one() {
         assert!(stacks.take_over(CpuId::new(1)).is_some());
     });
 }
+
+std::thread_local! {
+    static WORD: std::cell::Cell<CpuWord> = const { std::cell::Cell::new(CpuWord::new()) };
+}
+
+/// One CPU a thread, which keeps a word.
+struct Keeper;
+
+// SAFETY: each test is one thread, which is CPU 0 of its own stacks and keeps its word; no memory is asked for.
+unsafe impl Platform for Keeper {
+    const MAX_CPUS: usize = 2;
+    const CPU_WORD: bool = true;
+
+    fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> {
+        core::ptr::NonNull::dangling()
+    }
+
+    fn cpu_word() -> CpuWord {
+        WORD.get()
+    }
+
+    fn set_cpu_word(word: CpuWord) {
+        WORD.set(word);
+    }
+}
+
+fn kept<T: Copy>(value: T) -> &'static CpuStacks<'static, T, Keeper> {
+    let states = std::boxed::Box::leak((0..100).map(|_| AtomicU8::new(0)).collect::<std::boxed::Box<[_]>>());
+    let raw = std::vec![MaybeUninit::uninit(); CpuStacks::<T, Keeper>::bytes(1, &[4; STACKS])].leak();
+    let table = (Pfn::new(1000), StateTable::new(states));
+    std::boxed::Box::leak(std::boxed::Box::new(
+        CpuStacks::carve(1, &[4; STACKS], table, value, &mut Carver::new(raw)).unwrap(),
+    ))
+}
+
+fn leads_to<T: Copy>(stacks: &CpuStacks<'_, T, Keeper>) -> bool {
+    WORD.get() == CpuWord::to(stacks.store.view(0).unwrap().area)
+}
+
+#[test]
+fn a_word_leads_to_the_first_stacks_that_may_have_it() {
+    let [first, second] = [kept(1_u32), kept(2_u32)];
+    let [unset, plain, by_word, other] = [const { CpuStacksRef::<u32, Keeper>::new() }; 4];
+    plain.set(first);
+    by_word.set_for_words(first);
+    other.set_for_words(second);
+    assert!(unset.enter().is_none());
+    assert_eq!(*plain.enter().unwrap().value(), 1);
+    assert_eq!(WORD.get(), CpuWord::new());
+    // The first time by the table, which gives the area to the word; then by the word.
+    for _ in 0..3 {
+        let mut inside = by_word.enter().unwrap();
+        assert!(leads_to(first));
+        assert_eq!((*inside.value(), inside.origin()), (1, 1000));
+        assert!(inside.push(id(3), 7));
+        assert!(core::ptr::eq(inside.pop(id(3)).unwrap().1, inside.frame(7).unwrap()));
+        // As interrupts would find it, whichever way they come; another's area they find open.
+        assert!(by_word.enter().is_none() && plain.enter().is_none() && first.enter().is_none());
+        assert_eq!(*other.enter().unwrap().value(), 2);
+    }
+    assert!(unset.enter().is_none() && leads_to(first));
+}
+
+#[test]
+fn a_word_does_not_lead_past_a_cpu_that_is_offline() {
+    let stacks = kept(5_u32);
+    let way = CpuStacksRef::<u32, Keeper>::new();
+    way.set_for_words(stacks);
+    way.enter().unwrap().push(id(0), 9);
+    way.enter().unwrap().go_offline();
+    assert!(leads_to(stacks) && way.enter().is_none());
+    let taken = stacks.take_over(CpuId::new(0)).unwrap();
+    assert_eq!(taken.pop(id(0)).map(|(frame, _)| frame), Some(9));
+    drop(taken);
+    assert!(stacks.come_online());
+    assert_eq!(way.enter().unwrap().len(id(0)), 0);
+    // SAFETY: this thread is the CPU, and does nothing meanwhile.
+    unsafe { stacks.declare_offline(CpuId::new(0)) };
+    assert!(way.enter().is_none());
+    assert!(stacks.come_online() && way.enter().is_some());
+}
+
+#[test]
+fn words_lead_to_stacks_with_one_type_of_value() {
+    let numbers = CpuStacksRef::<u32, Keeper>::new();
+    numbers.set_for_words(kept(1_u32));
+    drop(numbers.enter());
+    WORD.set(CpuWord::new());
+    let letters = CpuStacksRef::<char, Keeper>::new();
+    let stacks = kept('a');
+    letters.set_for_words(stacks);
+    assert_eq!(*letters.enter().unwrap().value(), 'a');
+    // `u32` asked first.
+    assert_eq!(WORD.get(), CpuWord::new());
+}

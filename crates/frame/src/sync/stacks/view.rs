@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::super::{AtomicU8, Ordering, spin_hint};
+use super::gate::Key;
 #[cfg(loom)]
 use super::model::Frames;
 #[cfg(not(loom))]
@@ -15,8 +16,10 @@ use super::{Area, SIGNAL_OFFLINE, SIGNAL_TAKEN};
 pub struct View<'a, T> {
     // A raw pointer, because the slots lie behind what it points to; it also keeps the view on its thread.
     pub(super) area: NonNull<Area<T>>,
-    // What the store of the area keeps for all of them; of an absent one nothing may be read.
+    // What the store of the area keeps for all of them.
     pub(super) frames: NonNull<Frames>,
+    // The first of the state bytes, as many as the area's `frames`.
+    pub(super) states: NonNull<AtomicU8>,
     pub(super) lifetime: PhantomData<&'a ()>,
 }
 
@@ -28,6 +31,11 @@ impl<T> fmt::Debug for View<'_, T> {
 
 impl<'a, T> View<'a, T> {
     #[inline(always)]
+    pub(super) const fn new(area: NonNull<Area<T>>, frames: NonNull<Frames>, states: NonNull<AtomicU8>) -> Self {
+        Self { area, frames, states, lifetime: PhantomData }
+    }
+
+    #[inline(always)]
     pub(super) fn area(&self) -> &'a Area<T> {
         // SAFETY: the store made the pointer to an area that lives for 'a; what changes in it is in cells.
         unsafe { self.area.as_ref() }
@@ -37,6 +45,16 @@ impl<'a, T> View<'a, T> {
     pub(super) fn frames(&self) -> &'a Frames {
         // SAFETY: the store keeps them as long as the area, and they never change.
         unsafe { self.frames.as_ref() }
+    }
+
+    /// The state byte of a frame.
+    ///
+    /// # Safety
+    /// The table has that frame.
+    #[inline(always)]
+    unsafe fn state(&self, index: usize) -> &'a AtomicU8 {
+        // SAFETY: in the table by the caller's promise; the table outlives the areas, whose store borrows it.
+        unsafe { self.states.add(index).as_ref() }
     }
 
     /// Number of the frame with index 0.
@@ -52,7 +70,7 @@ impl<'a, T> View<'a, T> {
         // Relaxed: a signal that comes now is answered by the next operation.
         if index < u64::from(self.area().open.load(Ordering::Relaxed)) {
             // SAFETY: `open` is 0 or the length of the state table.
-            return Some(unsafe { self.frames().state(index as usize) });
+            return Some(unsafe { self.state(index as usize) });
         }
         None
     }
@@ -61,7 +79,7 @@ impl<'a, T> View<'a, T> {
     #[inline]
     pub fn frame_always(&self, index: u64) -> Option<&'a AtomicU8> {
         // SAFETY: below the length of the state table.
-        (index < u64::from(self.area().frames)).then(|| unsafe { self.frames().state(index as usize) })
+        (index < u64::from(self.area().frames)).then(|| unsafe { self.state(index as usize) })
     }
 
     /// Answers: reopens the area, unless signals other than `done` are set, and clears `done`. Returns what was set.
@@ -84,7 +102,7 @@ impl<'a, T> View<'a, T> {
         self.area().open.store(0, Ordering::Relaxed);
     }
 
-    pub(super) fn come_online(&self) -> bool {
+    pub(super) fn come_online(&self, key: Key) -> bool {
         let area = self.area();
         let mut seen = area.signals.load(Ordering::Relaxed);
         loop {
@@ -102,7 +120,7 @@ impl<'a, T> View<'a, T> {
                 Err(now) => seen = now,
             }
         }
-        area.busy.store(false, Ordering::Relaxed);
+        area.gate.leave(key);
         true
     }
 }
