@@ -15,21 +15,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
-use pageblock_frame::sync::AtomicU8;
+use pageblock_frame::sync::{AtomicU8, CpuWord};
 use pageblock_frame::{AllocFlags, CpuId, MigrateType, NodeId, Order, Pageblock, Pfn, PfnRange, Platform, ZoneKind};
-use pageblock_pcp::{PcpConfig, PcpLists, Sizing};
+use pageblock_pcp::{PcpConfig, PcpLists, PcpRef, Sizing};
 
 loom::thread_local! {
     static CPU: Cell<u32> = Cell::new(0);
+    static WORD: Cell<CpuWord> = Cell::new(CpuWord::new());
 }
 
 #[derive(Debug)]
 struct Machine<const HARD: bool>;
 
-// SAFETY: every thread of a model sets its own CPU number before it does anything; nothing is mapped.
+// SAFETY: every thread of a model sets its own CPU number before it does anything, and forgets its word with it; nothing is mapped.
 unsafe impl<const HARD: bool> Platform for Machine<HARD> {
     const MAX_CPUS: usize = 2;
     const HARDENED: bool = HARD;
+    const CPU_WORD: bool = true;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
@@ -38,14 +40,24 @@ unsafe impl<const HARD: bool> Platform for Machine<HARD> {
     fn pin() -> CpuId {
         CpuId::new(CPU.with(Cell::get))
     }
+
+    fn cpu_word() -> CpuWord {
+        WORD.with(Cell::get)
+    }
+
+    fn set_cpu_word(word: CpuWord) {
+        WORD.with(|own| own.set(word));
+    }
 }
 
 const FRAMES: u64 = 8;
 const NONE: AllocFlags = AllocFlags::empty();
 
+/// Allocations and frees try the CPU's word first, which leads to the lists from a CPU's second operation on.
 struct Fixture<const HARD: bool> {
-    zone: Zone<'static>,
-    lists: PcpLists<'static, Machine<HARD>>,
+    zone: &'static Zone<'static>,
+    lists: &'static PcpLists<'static, Machine<HARD>>,
+    way: PcpRef<Machine<HARD>>,
 }
 
 impl<const HARD: bool> Fixture<HARD> {
@@ -60,35 +72,41 @@ impl<const HARD: bool> Fixture<HARD> {
             Zone::new::<Machine<HARD>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
-        let lists = PcpLists::model(config, &zone, 2, 2);
-        let fixture = Self { zone, lists };
-        fixture.on(1, |f| f.lists.handle_kick(&f.zone));
-        fixture.on(0, |f| f.lists.handle_kick(&f.zone));
+        let lists: &_ = Box::leak(Box::new(PcpLists::model(config, &zone, 2, 2)));
+        let fixture = Self { zone: Box::leak(Box::new(zone)), lists, way: PcpRef::new() };
+        fixture.way.set_for_words(lists);
+        fixture.on(1, |f| f.lists.handle_kick(f.zone));
+        fixture.on(0, |f| f.lists.handle_kick(f.zone));
         Arc::new(fixture)
     }
 
     /// Runs as a CPU. Main does so only while no thread is that CPU.
     fn on<R>(&self, cpu: u32, work: impl FnOnce(&Self) -> R) -> R {
         let before = CPU.with(|current| current.replace(cpu));
+        WORD.with(|word| word.set(CpuWord::new()));
         let result = work(self);
         CPU.with(|current| current.set(before));
+        WORD.with(|word| word.set(CpuWord::new()));
         result
     }
 
     fn alloc(&self) -> Option<Pfn> {
         let t = MigrateType::Movable;
-        self.lists.alloc(Order::ZERO, t).or_else(|| self.lists.alloc_slow(&self.zone, Order::ZERO, t, NONE))
+        self.way.alloc(Order::ZERO, t).or_else(|| self.lists.alloc_slow(self.zone, Order::ZERO, t, NONE))
     }
 
     fn free(&self, pfn: Pfn) -> Result<(), FreeError> {
-        self.lists.free(&self.zone, pfn, Order::ZERO)
+        if self.way.free(pfn, Order::ZERO, || Some((self.lists, self.zone))) {
+            return Ok(());
+        }
+        self.lists.free(self.zone, pfn, Order::ZERO)
     }
 
     /// Every frame is free or on a list, and both agree.
     fn check(&self, held: u64) {
         assert_eq!(self.zone.free_frames() + self.lists.frames() + held, FRAMES);
         assert_eq!(self.zone.check(), Ok(()));
-        assert_eq!(self.lists.check(&self.zone), Ok(()));
+        assert_eq!(self.lists.check(self.zone), Ok(()));
     }
 }
 
@@ -133,7 +151,7 @@ fn an_owner_against_a_drain_request() {
             let a = f.alloc().unwrap();
             f.free(a).unwrap();
         });
-        fixture.on(1, |f| f.lists.drain_cpu(&f.zone, CpuId::new(0))).unwrap();
+        fixture.on(1, |f| f.lists.drain_cpu(f.zone, CpuId::new(0))).unwrap();
         owner.join().unwrap();
         // The request was answered in the middle, or is by the owner's next operation.
         count(if fixture.lists.wait(0).is_ok() { &DURING } else { &AFTER });
@@ -153,9 +171,9 @@ fn a_drained_list_is_seen_empty() {
         let fixture = Fixture::<false>::new();
         let first = fixture.alloc().unwrap();
         fixture.free(first).unwrap();
-        let owner = spawn(&fixture, 0, |f| f.lists.handle_kick(&f.zone));
+        let owner = spawn(&fixture, 0, |f| f.lists.handle_kick(f.zone));
         fixture.on(1, |f| {
-            let _ = f.lists.drain_cpu(&f.zone, CpuId::new(0));
+            let _ = f.lists.drain_cpu(f.zone, CpuId::new(0));
             if f.lists.wait(0).is_ok() {
                 // Without a lock: what the owner gave back happened before its answer.
                 assert_eq!(f.zone.free_frames(), FRAMES);
@@ -163,7 +181,7 @@ fn a_drained_list_is_seen_empty() {
             }
         });
         owner.join().unwrap();
-        fixture.lists.handle_kick(&fixture.zone);
+        fixture.lists.handle_kick(fixture.zone);
         assert_eq!(fixture.zone.free_frames(), FRAMES);
         fixture.check(0);
     });
@@ -210,12 +228,12 @@ fn an_offline_cpu_is_taken_over() {
             let b = f.alloc().unwrap(); // goes to the zone
             f.free(b).unwrap();
             f.lists.come_online().unwrap();
-            let list = f.lists.alloc(Order::ZERO, MigrateType::Movable);
+            let list = f.way.alloc(Order::ZERO, MigrateType::Movable);
             count(if list.is_none() { &TAKEN } else { &LATE });
             list.map(|pfn| f.free(pfn).unwrap());
         });
         fixture.on(1, |f| {
-            if f.lists.take_over(&f.zone, CpuId::new(0)).is_err() {
+            if f.lists.take_over(f.zone, CpuId::new(0)).is_err() {
                 count(&EARLY);
             }
         });
@@ -284,7 +302,7 @@ fn a_drain_against_isolation() {
         });
         fixture.on(1, |f| {
             f.zone.isolate_block::<Machine<false>>(Pfn::new(0)).unwrap();
-            f.lists.begin_isolation(&f.zone);
+            f.lists.begin_isolation(f.zone);
         });
         let got = owner.join().unwrap();
         count(if got.is_none() { &KEPT_OUT } else { &BEFORE });
