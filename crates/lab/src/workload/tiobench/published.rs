@@ -43,6 +43,9 @@ pub(crate) struct Other {
     pub(crate) series: f64,
 }
 
+/// One of its kernels' figures.
+type FigureOfOther = fn(&Other) -> f64;
+
 /// Time of a run ("User", "System", "Elapsed").
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Seconds {
@@ -104,12 +107,12 @@ impl Published {
 
     /// The rows of a phase's throughput on the other machine.
     pub(crate) fn other_rows(&self, op: Op, threads: &[u32]) -> Vec<PublishedRow> {
-        let columns: [(&str, fn(&Other) -> f64); 3] = [
+        let columns: [(&str, FigureOfOther); 3] = [
             ("Seed, other machine, least: 3.16-rc2", |line| line.linux),
             ("Seed, other machine, least: 3.0", |line| line.linux_3_0),
             ("Seed, other machine, least: series v4r5", |line| line.series),
         ];
-        let row = |of: fn(&Other) -> f64| {
+        let row = |of: FigureOfOther| {
             let one = |threads: &u32| self.other.iter().find(|line| (line.op, line.threads) == (op, *threads)).map(of);
             threads.iter().map(one).collect::<Vec<_>>()
         };

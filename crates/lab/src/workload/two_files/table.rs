@@ -31,6 +31,9 @@ pub(super) fn all(outcome: &Outcome, published: &[Allocations]) -> String {
     text
 }
 
+/// A figure that the seed gives for a zone.
+type Theirs = fn(&Allocations) -> u64;
+
 /// A figure of a run.
 type Figure<'a> = Box<dyn Fn(&Run) -> u64 + 'a>;
 
@@ -92,10 +95,9 @@ fn zones(outcome: &Outcome, published: &[Allocations]) -> String {
         Box::new(|run| run.released.dma32),
     ];
     outcome.rows.iter().for_each(|of| row(&mut table, of, &figures));
-    let of_zone = |name: &str, of: fn(&Allocations) -> u64| {
-        published.iter().filter(|line| line.zone == name).map(of).sum::<u64>().to_string()
-    };
-    let theirs: [(&str, fn(&Allocations) -> u64); 2] = [
+    let of_zone =
+        |name: &str, of: Theirs| published.iter().filter(|line| line.zone == name).map(of).sum::<u64>().to_string();
+    let theirs: [(&str, Theirs); 2] = [
         ("Seed: 3.16-rc2, fits in memory", |line| line.linux),
         ("Seed: series v4, fits in memory", |line| line.series),
     ];
