@@ -20,6 +20,8 @@ impl Effort {
     pub(crate) const PAGEBLOCK: u32 = 60;
     /// One block among others.
     pub(crate) const BLOCK: u32 = 3;
+    /// A byte of a map that has become full beside another, and nothing larger.
+    pub(crate) const PAIR: u32 = 3;
     /// What more comes of a block: a byte of a map has become full beside another, or a pageblock has something larger.
     pub(crate) const BYTE: u32 = 8;
     /// A pageblock's largest order that rises.
@@ -29,7 +31,7 @@ impl Effort {
 
     /// What a drain of a per-CPU list may do: with all that it keeps one call below 5,000 instructions.
     pub(crate) const fn of_one_drain() -> Self {
-        Self(440)
+        Self(425)
     }
 
     /// What is done for so many blocks.

@@ -10,7 +10,7 @@ use core::hint::cold_path;
 use core::ops::Range;
 
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte};
+use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte, Visited};
 
 use crate::bits::{self, WORD_ORDER};
 use crate::bulk::{Effort, Given};
@@ -137,12 +137,19 @@ impl ZoneCore<'_> {
             // `NO_TOP` is one below order 0, also as a signed number.
             if merged as i8 > b.top as i8 {
                 cold_path();
-                let alone = now == u8::MAX && frame.top_again() as i8 >= LEVEL as i8 && !frame.is_beside_full();
-                if !alone {
+                let has = |frame: &Visited<'_>, order| frame.top_again() as i8 >= order as i8;
+                let full = now == u8::MAX;
+                if full && has(&frame, LEVEL) && !frame.is_beside_full() {
+                    continue;
+                }
+                let stops = if full && has(&frame, LEVEL + 1) && !frame.is_pair_beside_full() {
+                    growth.pairs(frame.number())
+                } else {
                     let (index, number) = (frame.index_again(), frame.number());
-                    if growth.stops(frame.block(), (index, merged), number) {
-                        break;
-                    }
+                    growth.stops(frame.block(), (index, merged), number)
+                };
+                if stops {
+                    break;
                 }
             }
         }
@@ -192,6 +199,15 @@ impl Growth<'_, '_> {
             let slot = &mut self.nr_free[order as usize % Order::COUNT];
             *slot = slot.wrapping_add(change as u64);
         }
+    }
+
+    /// A full byte and the one beside it make a block of 16, which is nothing new in its pageblock, as most of them. True if that is enough
+    /// for one call, which has given back so many blocks.
+    #[inline(always)]
+    const fn pairs(&mut self, blocks: usize) -> bool {
+        self.words = self.words.wrapping_add(EIGHTS.full[1]);
+        self.left -= Effort::PAIR as i32;
+        self.left <= Effort::of_blocks(blocks)
     }
 
     /// The frame's block has merged to an order, or a full byte ([`ALL`]). True if that is enough for one call, which has given back so many

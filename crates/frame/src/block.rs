@@ -261,17 +261,15 @@ impl<'v> Visited<'v> {
     #[must_use]
     #[inline(always)]
     pub fn index_again(&self) -> u32 {
-        // Hidden from the compiler, which would keep the number below too.
-        let number = black_box(self.number);
         // SAFETY: by the invariants.
-        unsafe { self.from.as_ptr().add(number - 1).read_volatile() }
+        unsafe { self.from.as_ptr().add(self.number() - 1).read_volatile() }
     }
 
-    /// How many have been visited, with this one.
+    /// How many have been visited, with this one. Hidden from the compiler, which would keep in a register what is made of it.
     #[must_use]
     #[inline(always)]
-    pub const fn number(&self) -> usize {
-        self.number
+    pub fn number(&self) -> usize {
+        black_box(self.number)
     }
 
     /// The largest order of its pageblock, read again: so that what often comes may compare it where it is.
@@ -289,6 +287,14 @@ impl<'v> Visited<'v> {
     pub fn is_beside_full(&self) -> bool {
         // SAFETY: by the invariants; the map is aligned, so that it has both bytes of a pair.
         unsafe { self.eight.as_ptr().map_addr(|at| at ^ 1).read() == u8::MAX }
+    }
+
+    /// The same of the aligned 16 that have this frame among them: the other 16 of an aligned 32.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_pair_beside_full(&self) -> bool {
+        // SAFETY: by the invariants; the map is aligned, so that it has both pairs of bytes of four.
+        unsafe { self.eight.as_ptr().map_addr(|at| (at & !1) ^ 2).cast::<u16>().read() == u16::MAX }
     }
 
     /// Sets bits among the eight of the map that begin with a multiple of eight and have this one among them, the first of them in the
