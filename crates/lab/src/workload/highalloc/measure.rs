@@ -1,7 +1,7 @@
 //! The runs, and what is kept of each.
 
-use pageblock_buddy::{Patience, unusable_free_index};
-use pageblock_frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use pageblock_buddy::{Patience, Zone, unusable_free_index};
+use pageblock_frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, ZoneKind};
 use serde::Serialize;
 
 use super::HighallocArgs;
@@ -27,7 +27,7 @@ pub(crate) struct Run {
     pub(crate) got: u64,
     /// Those, and what could be had after the process ended and the kernel freed its pages.
     pub(crate) at_rest: u64,
-    /// Blocks that the machine's managed memory, the free pages before the attempt, and those above the min watermarks, would make.
+    /// Blocks that the machine's managed memory, the free pages before the attempt, and those above what each zone keeps, would make.
     pub(crate) managed_blocks: u64,
     pub(crate) free_blocks: u64,
     pub(crate) usable_blocks: u64,
@@ -54,7 +54,7 @@ impl Run {
         100.0 * self.got as f64 / self.free_blocks.max(1) as f64
     }
 
-    /// The same of those above the min watermarks.
+    /// The same of those that the zones do not keep.
     pub(crate) fn percent_of_usable(&self) -> f64 {
         100.0 * self.got as f64 / self.usable_blocks.max(1) as f64
     }
@@ -128,7 +128,7 @@ pub(crate) fn one(
     scene.free_half();
     let halved = scene.kernel_blocks();
     let stats = scene.memory.allocator().stats();
-    let reserve: u64 = scene.memory.allocator().zones().iter().map(|zone| zone.watermarks().min).sum();
+    let usable_blocks = usable(&scene);
     let unusable_index = unusable(&scene);
     let cache = scene.memory.counts().file;
     let vmstat = |scene: &Scene| scene.memory.allocator().compaction_vmstat();
@@ -146,7 +146,7 @@ pub(crate) fn one(
         at_rest,
         managed_blocks: stats.managed / PAGEBLOCK_FRAMES,
         free_blocks: stats.free / PAGEBLOCK_FRAMES,
-        usable_blocks: stats.free.saturating_sub(reserve) / PAGEBLOCK_FRAMES,
+        usable_blocks,
         kernel_blocks: Spread { filled: filled.0, halved: halved.0 },
         fewest_blocks: Spread { filled: filled.1, halved: halved.1 },
         unusable_index,
@@ -158,6 +158,19 @@ pub(crate) fn one(
         stalls: after.stall - before.stall,
         successes: after.success - before.success,
     })
+}
+
+/// Blocks of order 9 that the zones can give before each is down to its min watermark and what it keeps from requests that could go
+/// higher. What is on per-CPU lists is counted to the largest zone.
+fn usable(scene: &Scene) -> u64 {
+    let allocator = scene.memory.allocator();
+    let largest = allocator.zones().iter().map(Zone::managed).max();
+    let blocks = |zone: &Zone<'_>| {
+        let listed = if Some(zone.managed()) == largest { allocator.stats().listed } else { 0 };
+        let kept = zone.watermarks().min + zone.lowmem_reserve()[ZoneKind::Movable.index()];
+        (zone.free_frames() + listed).saturating_sub(kept) / PAGEBLOCK_FRAMES
+    };
+    allocator.zones().iter().map(blocks).sum()
 }
 
 /// The index over all zones.

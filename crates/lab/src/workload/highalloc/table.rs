@@ -154,8 +154,8 @@ fn remarks(outcome: &Outcome) -> String {
         mean(&raised().map(|run| 100.0 * run.usable_blocks as f64 / run.free_blocks.max(1) as f64).collect::<Vec<_>>());
     format!(
         "Blocks of order 9 taken until {} requests in a row failed, of {managed} managed ({} MiB); {} runs of each line, seed {}.\n\
-         % of free: of what the free pages before the attempt would make ({free:.0} blocks on average); % usable: of those above the\n\
-         min watermarks; over 100 where page cache was reclaimed. At rest: with what could be had after the process had ended and the\n\
+         % of free: of what the free pages before the attempt would make ({free:.0} blocks on average); % usable: of those above\n\
+         the zones' min watermarks and lowmem reserves; over 100 where page cache was reclaimed. At rest: with what could be had after the process had ended and the\n\
          kernel pages were freed. Scanned: by both scanners. Watermarks: as khugepaged sets them; \"own marks\": by the formula.\n\
          As khugepaged sets them they leave {most:.0} % of the free pages on average: more than that takes reclaim.\n{}",
         outcome.patience,
