@@ -12,7 +12,8 @@
 //! # The fast path
 //! No lock, no atomic read-modify-write, no fence. The owner marks its area busy by a plain store, works, and clears it. An
 //! interrupt that finds it busy goes to the zone and loses nothing. A remote CPU never touches a list: it sets a signal,
-//! which the owner meets in a check that it makes anyway, and kicks it. See [`pageblock_frame::sync::CpuStacks`].
+//! which the owner meets in a check that it makes anyway, and kicks it. See [`pageblock_frame::sync::CpuStacks`]. A platform with a word for
+//! each CPU ([`Platform::CPU_WORD`](pageblock_frame::Platform::CPU_WORD)) has the shortest way to a list ([`PcpRef`]).
 //!
 //! # Invariants
 //! 1. A block on a list has the state `Listed` with the list's order; it is on one list only. A free whose frame is not

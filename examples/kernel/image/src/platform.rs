@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::reclaim::Reclaim;
+use pageblock_frame::sync::CpuWord;
 use pageblock_frame::{CpuId, IrqState, NodeId, Platform};
 use x86_64::instructions::interrupts;
 
@@ -28,9 +29,10 @@ pub fn wake_last() {
 pub struct Kernel;
 
 // SAFETY: 1. no task is ever moved or preempted, so a CPU is pinned by running; 2. the interrupt flag is cleared in between;
-// 3. `phys_ptr` reaches all memory through the direct map, which is never taken away.
+// 3. `phys_ptr` reaches all memory through the direct map, which is never taken away; 4. the word is beside the CPU's number, at GS.
 unsafe impl Platform for Kernel {
     const MAX_CPUS: usize = cpu::MAX_CPUS;
+    const CPU_WORD: bool = true;
 
     #[inline(always)]
     fn phys_to_virt(pa: u64) -> NonNull<u8> {
@@ -40,6 +42,16 @@ unsafe impl Platform for Kernel {
     #[inline(always)]
     fn pin() -> CpuId {
         cpu::current()
+    }
+
+    #[inline(always)]
+    fn cpu_word() -> CpuWord {
+        cpu::word()
+    }
+
+    #[inline(always)]
+    fn set_cpu_word(word: CpuWord) {
+        cpu::set_word(word);
     }
 
     #[inline(always)]

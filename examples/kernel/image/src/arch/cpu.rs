@@ -1,9 +1,11 @@
 //! Per-CPU data, reached through the GS base.
 
 use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
 
 use pageblock_frame::CpuId;
-use pageblock_frame::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use pageblock_frame::sync::{AtomicBool, AtomicU32, AtomicU64, CpuWord, Ordering};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
@@ -16,6 +18,8 @@ pub const MAX_CPUS: usize = 16;
 pub struct Cpu {
     /// Our number; written once, before GS points here.
     id: AtomicU32,
+    /// The allocator's. Read and written by this CPU only, through GS.
+    word: UnsafeCell<CpuWord>,
     /// The number of its interrupt controller; written once, before the CPU starts.
     pub apic_id: AtomicU32,
     /// Runs, and takes interrupts.
@@ -36,6 +40,7 @@ impl Cpu {
     const fn new() -> Self {
         Self {
             id: AtomicU32::new(0),
+            word: UnsafeCell::new(CpuWord::new()),
             apic_id: AtomicU32::new(0),
             online: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
@@ -51,6 +56,9 @@ impl Cpu {
         CpuId::new(self.id.load(Ordering::Relaxed))
     }
 }
+
+// SAFETY: all but `word` are atomics, and that is one CPU's own.
+unsafe impl Sync for Cpu {}
 
 static CPUS: [Cpu; MAX_CPUS] = [const { Cpu::new() }; MAX_CPUS];
 
@@ -81,6 +89,26 @@ pub fn current() -> CpuId {
     // SAFETY: `adopt` pointed GS at this CPU's `Cpu`, whose first field is its number.
     unsafe { asm!("mov {:e}, gs:[0]", out(reg) id, options(nostack, preserves_flags, readonly)) };
     CpuId::new(id)
+}
+
+/// The allocator's word of the CPU that executes this.
+#[inline(always)]
+pub fn word() -> CpuWord {
+    let raw: *mut ();
+    // SAFETY: `adopt` pointed GS at this CPU's `Cpu`; an interrupt leaves the word whole.
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) raw, const offset_of!(Cpu, word), options(nostack, preserves_flags, readonly));
+        CpuWord::from_raw(raw)
+    }
+}
+
+/// Replaces it.
+#[inline(always)]
+pub fn set_word(word: CpuWord) {
+    // SAFETY: as above.
+    unsafe {
+        asm!("mov gs:[{}], {}", const offset_of!(Cpu, word), in(reg) word.into_raw(), options(nostack, preserves_flags))
+    };
 }
 
 /// This CPU's data.
