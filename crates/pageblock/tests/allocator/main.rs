@@ -6,6 +6,7 @@ mod conformance;
 mod dirty;
 mod fair;
 mod faults;
+mod faulty_owners;
 mod machine;
 mod oracle;
 mod page_cache;
