@@ -3,6 +3,7 @@
 //! One pageblock serves hundreds of such requests, and no page has to go for it but to make room for them. Reclaim alone would free
 //! frames all over memory, few of which the request could use without mixing.
 
+use pageblock_buddy::{Patience, Servable};
 use pageblock_compaction::{DirectRequest, Got, Priority, compact_zones, settle};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Gfp, MigrateType, PAGEBLOCK_ORDER, Platform};
@@ -21,16 +22,27 @@ impl<P: Platform> Climb<P> {
     /// Somebody could make one for it.
     fn may_gather(&self) -> bool {
         let compacts = P::migrator().is_some() && !self.request.inner.compactors.is_empty() && self.may_compact();
-        self.wants_whole() && compacts && self.has(Gfp::DIRECT_RECLAIM) && !self.has(Gfp::MEMALLOC)
+        self.wants_whole() && compacts && self.has(Gfp::DIRECT_RECLAIM) && !self.has(Gfp::MEMALLOC) && self.is_starved()
+    }
+
+    /// The preferred zone has nothing of the request's type, and no pageblock to claim. Otherwise it is memory that is short, and
+    /// a few frames will do.
+    fn is_starved(&self) -> bool {
+        let request = &self.request;
+        request.zones().find(|zone| zone.managed() > 0).is_some_and(|zone| {
+            let scan = zone.scan::<P>(Patience::Wait);
+            let whole = scan.free_blocks().iter().skip(PAGEBLOCK_ORDER.index()).any(|&blocks| blocks > 0);
+            !whole && scan.servable(request.order, request.migrate_type) != Servable::Own
+        })
     }
 }
 
-/// Moves memory until a pageblock is free; reclaims first what that lacks. If it cannot be had, mixes.
+/// Moves memory until a pageblock is free; reclaims what that lacks, unless failing is fine. If it cannot be had, mixes.
 pub(super) fn whole_pageblock<P: Platform>(climb: &mut Climb<P>) -> Step {
     if !climb.may_gather() {
         return Step::Continue(());
     }
-    if gather(climb)? == CompactResult::Skipped {
+    if gather(climb)? == CompactResult::Skipped && !climb.has(Gfp::NORETRY) {
         reclaim_for(climb, PAGEBLOCK_ORDER)?;
         let _ = gather(climb)?;
     }

@@ -231,7 +231,11 @@ fn a_caller_that_is_killed_stops_waiting() {
         let scene = Scene::<3>::new(&config, [vec![Fault::Nothing; 1000], vec![Fault::Die]].concat());
         scene.fill_to_the_brim();
         assert!(scene.frames.alloc(Gfp::KERNEL | Gfp::NOMEMALLOC).is_err());
-        assert!(scene.cache.calls().shrink < 100);
+        let before = scene.cache.calls().shrink;
+        assert!(before < 100);
+        // From now on it makes nobody work.
+        assert!(scene.frames.alloc(Gfp::KERNEL | Gfp::NOMEMALLOC).is_err());
+        assert_eq!(scene.cache.calls().shrink, before);
     }
 }
 
