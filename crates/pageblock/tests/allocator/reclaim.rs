@@ -239,10 +239,10 @@ fn a_caller_that_is_killed_stops_waiting() {
 /// It gets half of what is left of the reserve, and makes nobody work.
 #[test]
 fn who_is_killed_already_reclaims_nothing() {
-    struct Killed(std::sync::atomic::AtomicU64);
+    struct Killed(std::sync::Mutex<u64>);
     impl Reclaim for Killed {
         fn shrink(&self, _: &Shrink) -> Shrunk {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            *self.0.lock().unwrap() += 1;
             Shrunk::default()
         }
         fn is_dying(&self) -> bool {
@@ -256,7 +256,7 @@ fn who_is_killed_already_reclaims_nothing() {
         let _installed = install(Owners { migrator: None, reclaimer: Some(killed.clone()) });
         assert_eq!(scene.frames.alloc(Gfp::KERNEL | Gfp::NOMEMALLOC).map(drop), Err(AllocError::OutOfMemory));
         assert!(scene.frames.alloc(Gfp::KERNEL).is_ok());
-        assert_eq!(killed.0.load(std::sync::atomic::Ordering::Relaxed), 0);
+        assert_eq!(*killed.0.lock().unwrap(), 0);
     }
 }
 
