@@ -66,7 +66,10 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, title: &str, bars: &[Bar]) -
         .build_cartesian_2d(0.0..most, (0..bars.len().max(1)).into_segmented())
         .map_err(failed)?;
     let name = |at: &SegmentValue<usize>| match at {
-        SegmentValue::CenterOf(at) => bars.get(bars.len() - 1 - at).map_or(String::new(), |bar| bar.0.clone()),
+        SegmentValue::CenterOf(at) => {
+            let place = bars.len().checked_sub(at + 1);
+            place.and_then(|place| bars.get(place)).map_or(String::new(), |bar| bar.0.clone())
+        }
         _ => String::new(),
     };
     chart
