@@ -100,22 +100,19 @@ fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
     assert!(counter(&thp, MET, "Compaction free scanned") > counter(&thp, BASE, "Compaction free scanned"));
 }
 
-/// The seed: patches 5 and 6 add little success; where nobody wakes kswapd, which would clear the skip bits, they add scanning, 15 and 9 percent.
+/// The seed: patches 5 and 6 add little success, and take two points of phase 3; where nobody wakes kswapd, which would clear the skip bits, they
+/// add scanning, 15 and 9 percent. Ten runs as the seed's: phase 3 of one run differs from the next by as much as eight points.
 #[test]
 fn patches_5_and_6_add_looks_rather_than_huge_pages() {
-    const SCANNED: &str = "Compaction migrate scanned";
-    let set = run(512, Flags::Thp, &[MET, NO_SKIP, WHOLE]);
-    let [fourth, fifth, sixth] = [MET, NO_SKIP, WHOLE].map(|kind| column(&set, kind));
+    let set = run_seeds(512, Flags::Thp, &[MET, NO_SKIP, WHOLE], 10);
     for phase in 0..3 {
-        let means = [fourth, fifth, sixth].map(|column| column.success(phase).mean);
-        assert!(means[1..].iter().all(|mean| (mean - means[0]).abs() <= 2.0), "phase {}: {means:?}", phase + 1);
+        let means = [MET, NO_SKIP, WHOLE].map(|kind| column(&set, kind).success(phase).mean);
+        assert!(means[1..].iter().all(|mean| (mean - means[0]).abs() <= 2.5), "phase {}: {means:?}", phase + 1);
     }
-    for ((before, after), last) in fourth.runs.iter().zip(&fifth.runs).zip(&sixth.runs) {
-        let [before, after, last] = [before, after, last].map(|run| run.counter(SCANNED).unwrap());
-        assert!(after > 1.01 * before && after < 1.5 * before, "patch 5: {before} to {after}");
-        // Scanners seldom meet on a machine as small as this, so that the sixth need not add anything.
-        assert!(last >= after && last < 1.5 * after, "patch 6: {after} to {last}");
-    }
+    let [before, after, last] = [MET, NO_SKIP, WHOLE].map(|kind| counter(&set, kind, "Compaction migrate scanned"));
+    assert!(after > 1.01 * before && after < 1.5 * before, "patch 5: {before} to {after}");
+    // Scanners seldom meet on a machine as small as this, so that the sixth need not add anything.
+    assert!(last >= after && last < 1.5 * after, "patch 6: {after} to {last}");
 }
 
 /// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a machine of the seed's
