@@ -83,11 +83,12 @@ pub(super) fn unreserve<P: Platform>(climb: &Climb<P>) -> Step {
     Step::Continue(())
 }
 
-/// The last attempt of a request that must not fail: with access to half of the min reserve.
+/// The last attempt of a request that must not fail: with access to half of the min reserve, which a boost, what kswapd is to free, does
+/// not raise.
 pub(super) fn must_not_fail<P: Platform>(climb: &Climb<P>) -> Step {
     if !climb.has(Gfp::NOFAIL) {
         return Step::Continue(());
     }
-    let flags = climb.flags() | AllocFlags::MIN_RESERVE;
+    let flags = climb.flags() | AllocFlags::MIN_RESERVE | AllocFlags::UNBOOSTED;
     got(climb.request.walk(flags.difference(AllocFlags::CPUSET | AllocFlags::NOFRAGMENT)))
 }

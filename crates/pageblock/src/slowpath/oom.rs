@@ -27,7 +27,7 @@ pub(super) fn is_dying<P: Platform>(climb: &Climb<P>) -> Step {
     }
     if !climb.has(Gfp::NOMEMALLOC) {
         let flags = climb.flags().difference(AllocFlags::NOFRAGMENT);
-        got(climb.request.walk(flags | AllocFlags::OOM))?;
+        got(climb.request.walk(flags | AllocFlags::OOM | AllocFlags::UNBOOSTED))?;
     }
     give_up(AllocError::OutOfMemory)
 }

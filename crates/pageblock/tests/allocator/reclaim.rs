@@ -171,6 +171,23 @@ fn failing_is_by_name_and_after_a_bounded_number_of_calls() {
     }
 }
 
+/// Where nothing more is given up, who must not fail gets half of the min reserve, and nobody else does; also where mixing types has raised
+/// the boost, which is no part of the reserve.
+#[test]
+fn who_must_not_fail_may_use_half_of_the_reserve() {
+    for config in both(&Config::new()) {
+        let scene = Scene::<3>::new(&config.per_cpu_lists(None), vec![Fault::Nothing; 1 << 16]);
+        scene.fill_to_the_brim();
+        let normal = zone(&scene.frames, 0, ZoneKind::Normal);
+        let (brim, min) = (normal.free_frames(), normal.watermarks().min);
+        assert_eq!(scene.frames.alloc(Gfp::KERNEL).map(drop), Err(AllocError::OutOfMemory));
+        let held: Vec<_> = std::iter::from_fn(|| scene.frames.alloc(Gfp::KERNEL | Gfp::NOFAIL).ok()).collect();
+        assert!(brim >= min && normal.free_frames() <= min / 2 + 1, "{brim}, {min}, {}", normal.free_frames());
+        assert!(normal.free_frames() >= min / 2 - 1);
+        scene.check(held.len() as u64);
+    }
+}
+
 #[test]
 fn noretry_makes_one_pass() {
     let scene = Scene::<3>::new(&Config::new(), vec![Fault::Nothing; 1 << 16]);
