@@ -91,6 +91,27 @@ fn a_reader_gets_ahead_of_what_is_evicted_for_it() {
     }
 }
 
+/// Every experiment's pages come from one piece of code, but each has a plot of its own.
+#[test]
+fn pages_are_written_with_their_plots() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, arguments) in [("tiobench", ["--threads", "1"]), ("two_files", ["--iterations", "1"])] {
+        let mut command = Command::cargo_bin("pageblock").unwrap();
+        command
+            .args(["run", &name.replace('_', "-"), "--memory", "128M"])
+            .args(arguments)
+            .arg("--out")
+            .arg(directory.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let file = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+        assert!(file(&format!("{name}.html")).contains("<svg") && file(&format!("{name}.svg")).starts_with("<svg"));
+        let json: Value = serde_json::from_str(&file(&format!("{name}.json"))).unwrap();
+        assert!(!json["rows"].as_array().unwrap().is_empty());
+        assert!(file("index.html").contains(&format!("<!-- experiment {name} -->")));
+    }
+}
+
 #[test]
 fn bad_arguments_are_refused_by_name() {
     for (arguments, expected) in [
