@@ -5,7 +5,7 @@ use super::owner::Name;
 use super::process::Fault;
 use super::{FileId, Machine, costs};
 
-/// Pages that a fault reads around the one that it needs (64 KiB).
+/// Pages that a fault reads around the one that it needs (64 KiB); the file's readahead, which sees a reader begin there, brings up to 13 more.
 const AROUND: u32 = 16;
 
 impl Machine {
