@@ -82,13 +82,12 @@ impl Deferral {
     /// True if this attempt should be left out. Counts it (`compaction_deferred()`).
     #[must_use]
     pub fn is_deferred(&self, order: Order) -> bool {
-        if !self.fails_at(order) {
-            return false;
+        let paused = self.is_paused(order);
+        if self.fails_at(order) {
+            let considered = self.considered.load(Ordering::Relaxed).saturating_add(1);
+            self.considered.store(considered.min(self.limit()), Ordering::Relaxed);
         }
-        let limit = self.limit();
-        let considered = self.considered.load(Ordering::Relaxed).saturating_add(1);
-        self.considered.store(considered.min(limit), Ordering::Relaxed);
-        considered < limit
+        paused
     }
 
     /// True if the next attempt will be left out. Counts nothing.

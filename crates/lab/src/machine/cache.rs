@@ -186,11 +186,10 @@ const CACHE: Gfp = Gfp::HIGHUSER_MOVABLE;
 mod tests {
     use super::*;
     use crate::machine::Setup;
-    use crate::machine::owner::LruScope;
     use std::rc::Rc;
 
     fn machine() -> Rc<Machine> {
-        Machine::boot(&Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node)).unwrap()
+        Machine::boot(&Setup::small()).unwrap()
     }
 
     #[test]

@@ -98,12 +98,11 @@ const DEVICE: Gfp = Gfp::NOFS.union(Gfp::HARDWALL).union(Gfp::MOVABLE);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::owner::LruScope;
     use crate::machine::{Setup, costs::SECOND};
 
     #[test]
     fn a_changed_page_is_held_until_its_time_and_longer_if_it_changes_again() {
-        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let setup = Setup::small();
         let machine = Machine::boot(&Setup { journal_hold: 10 * SECOND, ..setup }).unwrap();
         let at = |seconds| {
             machine.run_until(Time::new(seconds * SECOND));
@@ -123,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_file_system_without_one_holds_nothing() {
-        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let setup = Setup::small();
         let machine = Machine::boot(&setup).unwrap();
         machine.journal(FileId(0));
         assert_eq!((machine.journaled(), machine.memory().counts().file), (0, 0));

@@ -37,12 +37,11 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::owner::LruScope;
     use crate::machine::{Setup, Stream, Time};
 
     #[test]
     fn a_program_is_read_around_its_faults_and_stays_when_caches_are_dropped() {
-        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let setup = Setup::small();
         let machine = Machine::boot(&setup).unwrap();
         let (program, file) = (machine.map_file(100), machine.create_file(40));
         assert!(matches!(machine.use_mapped(program, 20), Fault::Major(_)));

@@ -158,14 +158,13 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::owner::LruScope;
     use crate::machine::{Setup, Stream, Time};
     use pageblock_frame::NodeId;
     use std::rc::Rc;
 
     /// A machine that knows so many files of two pages, all read.
     fn machine(files: u32) -> (Rc<Machine>, Vec<FileId>) {
-        let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+        let setup = Setup::small();
         let machine = Machine::boot(&setup).unwrap();
         let files: Vec<_> = (0..files).map(|_| machine.create_file(2)).collect();
         for file in &files {

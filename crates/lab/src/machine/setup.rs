@@ -33,6 +33,12 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// 64 MiB and one CPU, for tests of a part.
+    #[cfg(test)]
+    pub(crate) fn small() -> Self {
+        Self::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node)
+    }
+
     /// One node of `bytes` without holes, in the zones that `allocator` says, with swap of half its size.
     pub(crate) fn new(bytes: u64, cpus: u32, allocator: Config, lru: LruScope) -> Self {
         let regions = vec![Region::new(0u64, bytes, RegionKind::Usable)];

@@ -218,12 +218,11 @@ impl Actor for Flusher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::owner::LruScope;
     use crate::machine::{Setup, costs::SECOND};
     use std::rc::Rc;
 
     fn machine() -> Rc<Machine> {
-        Machine::boot(&Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node)).unwrap()
+        Machine::boot(&Setup::small()).unwrap()
     }
 
     #[test]

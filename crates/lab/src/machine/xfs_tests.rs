@@ -4,12 +4,11 @@ use pageblock_frame::reclaim::Actor;
 use pageblock_frame::{NodeId, Order};
 
 use super::*;
-use crate::machine::owner::LruScope;
 use crate::machine::{Setup, Time, costs};
 
 /// A machine with this file system, or with another, and files of one page.
 fn machine(is_xfs: bool, files: u32) -> (Rc<Machine>, Vec<FileId>) {
-    let setup = Setup::new(64 << 20, 1, pageblock::Config::new(), LruScope::Node);
+    let setup = Setup::small();
     let machine = Machine::boot(&Setup { is_xfs, ..setup }).unwrap();
     let files = (0..files).map(|_| machine.create_file(1)).collect();
     (machine, files)

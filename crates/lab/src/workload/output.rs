@@ -98,12 +98,17 @@ fn write(directory: &Path, (name, text): (&str, &str), json: &str, svg: &str) ->
     report::add(directory, name, &part)
 }
 
+/// The least and the most of some figures, of which there is one.
+pub(super) fn least_and_most(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), n| (least.min(n), most.max(n)))
+}
+
 /// Least and most of some figures, in brackets; nothing if they are fewer than two.
 pub(super) fn range(values: &[f64], digits: usize) -> String {
     if values.len() < 2 {
         return String::new();
     }
-    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(least, most), n| (least.min(*n), most.max(*n)));
+    let (least, most) = least_and_most(values.iter().copied());
     format!(" [{least:.digits$}-{most:.digits$}]")
 }
 

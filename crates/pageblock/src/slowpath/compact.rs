@@ -1,8 +1,8 @@
 //! Direct compaction: the request moves what is in its way.
 
-use pageblock_compaction::{DirectRequest, Got, Priority, accountable, compact_zones, settle};
+use pageblock_compaction::{DirectRequest, Got, Migrate, Outcome, Priority, accountable, compact_zones, settle};
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{Gfp, MigrateType, Order, Platform};
+use pageblock_frame::{Gfp, MigrateType, Order, Pfn, Platform};
 
 use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, give_up, got};
 use crate::error::AllocError;
@@ -18,27 +18,36 @@ pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> 
     let Some(scope) = ReclaimScope::enter(request.inner) else { return Step::Continue(()) };
     let spins = if priority == Priority::Async { 0 } else { SPINS };
     drain_zones(request.inner, request.zones(), spins);
-    let direct = DirectRequest {
-        migrate_type: request.migrate_type,
-        limit: request.limit,
-        flags: climb.flags(),
-        ..DirectRequest::new(request.order, request.gfp, priority)
-    };
+    let (pfn, outcome) = attempt(climb, (owner, scope), DirectRequest::new(request.order, request.gfp, priority));
+    climb.compacted = outcome.result;
+    got(pfn)
+}
+
+/// Compacts the zones of the list for a block as `direct` says, looks again, and accounts for both where the rules of the time say.
+pub(super) fn attempt<P: Platform>(
+    climb: &Climb<P>,
+    (owner, scope): (&'static (dyn Migrate + Sync), ReclaimScope<P>),
+    direct: DirectRequest,
+) -> (Option<Pfn>, Outcome) {
+    let request = climb.request;
+    let direct =
+        DirectRequest { migrate_type: request.migrate_type, limit: request.limit, flags: climb.flags(), ..direct };
     let zones = || request.zones().filter(|zone| zone.managed() > 0);
     let compact_zone = |zone| request.inner.compact_zone(zone);
     let outcome = compact_zones::<P, _>(zones().filter_map(compact_zone), &direct, &owner);
     drop(scope);
-    climb.compacted = outcome.result;
     if let Some(zone) = outcome.captured.and_then(|pfn| request.inner.zone_of(pfn)) {
-        request.inner.count_past_lists(zone, request.order.frames());
+        request.inner.count_past_lists(zone, direct.order.frames());
     }
     let pfn = outcome.captured.or_else(|| request.walk(climb.flags()));
     let found = pfn.and_then(|pfn| request.inner.zone_of(pfn)).and_then(compact_zone);
+    // Who leaves the block free may have been given another one, which is no proof that one of the order can be had.
+    let proved = pfn.is_some() && (direct.captures || outcome.result == CompactResult::Success);
     if let Some(preferred) = zones().next().and_then(compact_zone) {
         let at = accountable(preferred, found);
-        settle::<P>(at, &direct, &outcome, if pfn.is_some() { Got::Block } else { Got::Nothing });
+        settle::<P>(at, &direct, &outcome, if proved { Got::Block } else { Got::Nothing });
     }
-    got(pfn)
+    (pfn, outcome)
 }
 
 /// Before reclaim, where that would be of little use: large blocks, and blocks whose frames cannot be gathered by

@@ -4,11 +4,12 @@
 //! frames all over memory, few of which the request could use without mixing.
 
 use pageblock_buddy::{Patience, Servable};
-use pageblock_compaction::{DirectRequest, Got, Priority, compact_zones, settle};
+use pageblock_compaction::{DirectRequest, Priority};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Gfp, MigrateType, PAGEBLOCK_ORDER, Platform};
 
 use super::attempts::may_mix;
+use super::compact::attempt;
 use super::reclaim::reclaim_for;
 use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, got};
 
@@ -60,27 +61,13 @@ fn gather<P: Platform>(climb: &Climb<P>) -> Gathered {
         return Gathered::Continue(CompactResult::Deferred);
     };
     let order = PAGEBLOCK_ORDER;
-    let zones = || request.zones().filter(|zone| zone.managed() > 0);
-    let compact_zone = |zone| request.inner.compact_zone(zone);
-    if zones().filter_map(compact_zone).any(|at| !at.compactor.deferral().is_paused(order)) {
+    let mut zones =
+        request.zones().filter(|zone| zone.managed() > 0).filter_map(|zone| request.inner.compact_zone(zone));
+    if zones.any(|at| !at.compactor.deferral().is_paused(order)) {
         drain_zones(request.inner, request.zones(), SPINS);
     }
-    let direct = DirectRequest {
-        migrate_type: request.migrate_type,
-        limit: request.limit,
-        flags: climb.flags(),
-        captures: false,
-        ..DirectRequest::new(order, request.gfp, Priority::SyncLight)
-    };
-    let outcome = compact_zones::<P, _>(zones().filter_map(compact_zone), &direct, &owner);
-    drop(scope);
-    let pfn = request.walk(climb.flags());
-    let at = pfn.and_then(|pfn| request.inner.zone_of(pfn)).or_else(|| zones().next());
-    if let Some(at) = at.and_then(compact_zone) {
-        // Another block is no proof that a pageblock can be had.
-        let proved = pfn.is_some() && outcome.result == CompactResult::Success;
-        settle::<P>(at, &direct, &outcome, if proved { Got::Block } else { Got::Nothing });
-    }
+    let direct = DirectRequest { captures: false, ..DirectRequest::new(order, request.gfp, Priority::SyncLight) };
+    let (pfn, outcome) = attempt(climb, (owner, scope), direct);
     match got(pfn) {
         Step::Break(end) => Gathered::Break(end),
         Step::Continue(()) => Gathered::Continue(outcome.result),

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::Table;
 
+use super::super::output::least_and_most;
 use super::measure::{Outcome, Row, Run, SHARES};
 use super::published::{LinuxBlocks, LinuxRow, MEASURED, Published};
 use super::scene::{Pattern, Preset};
@@ -67,7 +68,7 @@ fn mean(numbers: &[f64]) -> f64 {
 }
 
 fn range(numbers: &[f64]) -> [String; 3] {
-    let (least, most) = numbers.iter().fold((f64::MAX, 0.0_f64), |(least, most), n| (least.min(*n), most.max(*n)));
+    let (least, most) = least_and_most(numbers.iter().copied());
     [format!("{least:.0}"), format!("{:.1}", mean(numbers)), format!("{most:.0}")]
 }
 

@@ -4,6 +4,7 @@ use anyhow::Context;
 use pageblock::PcpConfig;
 use serde::Serialize;
 
+use super::super::output::least_and_most;
 use super::frames::{Counted, Counts, Frames};
 use super::fsmark::{self, FsMark};
 use super::hackbench::{self, Hackbench, Through};
@@ -188,6 +189,6 @@ fn column(
 /// Mean and range of some values, of which there is one.
 fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, Range) {
     let mean = values.clone().sum::<f64>() / values.len() as f64;
-    let min = values.clone().fold(f64::INFINITY, f64::min);
-    (mean, Range { min, max: values.fold(f64::NEG_INFINITY, f64::max) })
+    let (min, max) = least_and_most(values);
+    (mean, Range { min, max })
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::super::output::least_and_most;
 use super::phase::Flags;
 
 /// Phases of a run.
@@ -75,15 +76,11 @@ impl Column {
 
 fn spread(values: impl Iterator<Item = f64>) -> Spread {
     let all: Vec<f64> = values.collect();
-    let fold = |start, join: fn(f64, f64) -> f64| all.iter().copied().fold(start, join);
     if all.is_empty() {
         return Spread::default();
     }
-    Spread {
-        min: fold(f64::INFINITY, f64::min),
-        mean: all.iter().sum::<f64>() / all.len() as f64,
-        max: fold(f64::NEG_INFINITY, f64::max),
-    }
+    let (min, max) = least_and_most(all.iter().copied());
+    Spread { min, mean: all.iter().sum::<f64>() / all.len() as f64, max }
 }
 
 /// All columns with one set of flags.

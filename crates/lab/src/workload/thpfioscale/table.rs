@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::Table;
 
+use super::super::output::least_and_most;
 use super::column::Column;
 use super::measure::{Cell, Outcome, Part, Run};
 use super::published::Published;
@@ -107,13 +108,12 @@ pub(super) fn events(cell: &Cell) -> f64 {
 }
 
 fn ranged(cell: &Cell, of: impl Fn(&Run) -> f64) -> String {
-    let values = || cell.runs.iter().map(&of);
     let mean = cell.mean(&of);
     let digits = usize::from(mean.fract() != 0.0) * 2;
     if cell.runs.len() < 2 {
         return format!("{mean:.digits$}");
     }
-    let (least, most) = values().fold((f64::MAX, 0.0_f64), |(least, most), n| (least.min(n), most.max(n)));
+    let (least, most) = least_and_most(cell.runs.iter().map(&of));
     format!("{mean:.digits$} ({least:.0}-{most:.0})")
 }
 

@@ -14,6 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::super::output::least_and_most;
 use super::{COLUMNS, TimedMunlockArgs, heading, steps, title};
 
 /// Statistics of some runs.
@@ -32,7 +33,7 @@ impl Stats {
         let number = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / number;
         let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
-        let (min, max) = samples.iter().fold((f64::INFINITY, 0.0_f64), |(min, max), s| (min.min(*s), max.max(*s)));
+        let (min, max) = least_and_most(samples.iter().copied());
         Self { min, mean, stddev: (squares / (number - 1.0).max(1.0)).sqrt(), max, range: max - min }
     }
 

@@ -18,10 +18,11 @@ pub(crate) struct Line {
     pub(crate) restored: Option<f64>,
 }
 
-/// Pages scanned a second in a zone.
+/// A figure of a whole run under three kernels: pages scanned a second in a zone, or seconds ("User", "System", "Elapsed").
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Velocity {
-    pub(crate) zone: String,
+pub(crate) struct Named {
+    #[serde(alias = "zone", alias = "metric")]
+    pub(crate) name: String,
     #[serde(rename = "v3.16-rc1")]
     pub(crate) linux: f64,
     #[serde(rename = "seqreadv4r8")]
@@ -46,16 +47,12 @@ pub(crate) struct Other {
 /// One of its kernels' figures.
 type FigureOfOther = fn(&Other) -> f64;
 
-/// Time of a run ("User", "System", "Elapsed").
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Seconds {
-    pub(crate) metric: String,
-    #[serde(rename = "v3.16-rc1")]
-    pub(crate) linux: f64,
-    #[serde(rename = "seqreadv4r8")]
-    pub(crate) series: f64,
-    #[serde(rename = "seqreadv4r8_classzone_reverted")]
-    pub(crate) restored: f64,
+impl Named {
+    /// Under 3.16, the series, and the series with the class zone restored.
+    fn find(lines: &[Self], name: &str) -> [f64; 3] {
+        let line = lines.iter().find(|line| line.name == name);
+        line.map_or([0.0; 3], |line| [line.linux, line.series, line.restored])
+    }
 }
 
 /// All tables.
@@ -66,8 +63,8 @@ pub(crate) struct Published {
     pub(crate) restored: Vec<Line>,
     /// Milliseconds.
     pub(crate) latency: Vec<Line>,
-    pub(crate) velocity: Vec<Velocity>,
-    pub(crate) seconds: Vec<Seconds>,
+    pub(crate) velocity: Vec<Named>,
+    pub(crate) seconds: Vec<Named>,
     pub(crate) other: Vec<Other>,
 }
 
@@ -122,14 +119,12 @@ impl Published {
 
     /// How long a run took, in seconds: as the velocities.
     pub(crate) fn elapsed(&self) -> [f64; 3] {
-        let line = self.seconds.iter().find(|line| line.metric == "Elapsed");
-        line.map_or([0.0; 3], |line| [line.linux, line.series, line.restored])
+        Named::find(&self.seconds, "Elapsed")
     }
 
     /// By zone ("dma32", "normal"): pages a second under 3.16, the series, and the series with the class zone restored.
     pub(crate) fn velocity(&self, zone: &str) -> [f64; 3] {
-        let line = self.velocity.iter().find(|line| line.zone == zone);
-        line.map_or([0.0; 3], |line| [line.linux, line.series, line.restored])
+        Named::find(&self.velocity, zone)
     }
 }
 
