@@ -159,7 +159,8 @@ fn partial_blocks<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need
             break;
         }
     }
-    run.free = at.max(run.span.0 & !(BLOCK - 1));
+    // The lowest pageblock may begin below the zone; a position never does.
+    run.free = at.max(run.span.0);
 }
 
 /// The frames of a word that a scan with this stride, a power of two up to 32, looks at.

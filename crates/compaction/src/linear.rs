@@ -94,7 +94,7 @@ pub(crate) fn run<P: Platform, M: Migrate>(
 
 /// Where the zone's end is for a free scanner that starts afresh.
 pub(crate) fn free_end(config: &Config, span: (u32, u32)) -> u32 {
-    if config.aligned_free_start { (span.1 - 1) & !(BLOCK - 1) } else { span.1 }
+    if config.aligned_free_start { ((span.1 - 1) & !(BLOCK - 1)).max(span.0) } else { span.1 }
 }
 
 /// Where the scanners begin. The seed's third patch swaps reading and resetting.

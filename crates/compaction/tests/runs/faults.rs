@@ -257,6 +257,36 @@ proptest! {
     }
 }
 
+/// A zone that begins, or both begins and ends, inside a pageblock, with free frames only where no target is looked for.
+#[test]
+fn scanners_stay_inside_a_zone_that_does_not_begin_at_a_pageblock() {
+    for frames in [90, 400, 1115] {
+        for (name, config) in all_configs() {
+            for request in [Request::command(), Request::kcompactd(order(9))] {
+                let span = PfnRange::from_len(Pfn::new(0x1000 + 37), frames);
+                let scene = Scene::ragged(span, |zone, span| {
+                    zone.release(span).unwrap();
+                });
+                scene.fill(MigrateType::Movable);
+                scene.free_where(|pfn| pfn < span.start.add(64) && pfn.as_u64() % 2 == 0);
+                let compactor = Compactor::new(Config { patches: Patches::up_to(6), ..config });
+                let ((), events) = record(|| {
+                    // The second run begins where the first one ended.
+                    let _ = compactor.run::<P, _>(&scene.zone, &scene.owner, &request);
+                    let _ = compactor.run::<P, _>(&scene.zone, &scene.owner, &Request { full: false, ..request });
+                });
+                let begins = events.iter().filter(|event| matches!(event, Event::Compaction(CompactEvent::Begin(_))));
+                assert!(
+                    request.order.is_some() || begins.count() == 2,
+                    "{name}: a run that did not begin shows nothing"
+                );
+                positions_inside(&scene, &events);
+                sound(&scene);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_movable_range_can_be_had_whole() {
     let scene = Scene::new(8);
