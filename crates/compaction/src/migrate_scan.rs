@@ -115,7 +115,7 @@ struct Progress {
 }
 
 fn scan_range<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, view: &BlockView, end: u32) -> Found {
-    if run.mover.migrator.is_overlent() && run.request.mode == MigrateMode::Async {
+    if run.mover.migrator.too_many_isolated() && run.request.mode == MigrateMode::Async {
         return Found::Stop;
     }
     let start = run.migrate;

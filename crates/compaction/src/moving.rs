@@ -8,7 +8,7 @@
 
 use arrayvec::ArrayVec;
 use pageblock_buddy::{Held, ZoneScan};
-use pageblock_frame::migration::{Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
+use pageblock_frame::migration::{IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::RunCounts;
 use pageblock_frame::{MigrateType, Order, Platform, StateByte};
 
@@ -59,10 +59,10 @@ impl<P: Platform, M: Migrate> Mover<'_, '_, '_, P, M> {
     /// Asks the owner for `wanted`, all of one order; what it lends goes to `lent`, as far as there is room.
     pub(crate) fn borrow(&self, wanted: &[Held], lent: &mut Cluster) -> Answers {
         let zone = self.scan.zone();
-        let mut loans: ArrayVec<Loan, CLUSTER> = ArrayVec::new();
+        let mut loans: ArrayVec<IsolateRequest, CLUSTER> = ArrayVec::new();
         let room = lent.remaining_capacity().min(CLUSTER);
         for held in wanted.iter().take(room) {
-            keep(&mut loans, Loan::new(zone.pfn_of(held.index), held.order()));
+            keep(&mut loans, IsolateRequest::new(zone.pfn_of(held.index), held.order()));
         }
         self.migrator.isolate_batch(&mut loans, self.mode);
         let mut answers = Answers::default();

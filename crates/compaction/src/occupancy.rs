@@ -179,7 +179,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             Interrupt::Reschedule if reschedules => return Some(CompactResult::Contended),
             _ => {}
         }
-        if self.mover.scan.is_contended() || (reschedules && self.mover.migrator.is_overlent()) {
+        if self.mover.scan.is_contended() || (reschedules && self.mover.migrator.too_many_isolated()) {
             return Some(CompactResult::Contended);
         }
         if self.request.origin == Origin::Proactive {

@@ -63,7 +63,8 @@ impl Owner {
     }
 }
 
-impl Migrate for Owner {
+// SAFETY: the one page is in one state at a time, changed under the lock; a page that was given up is reported once.
+unsafe impl Migrate for Owner {
     fn isolate(&self, pfn: Pfn, _: Order, _: MigrateMode) -> Result<(), Refusal> {
         let mut page = self.page();
         if *page != Page::At(pfn) {

@@ -1,4 +1,5 @@
-//! Moving memory: the seam between compaction, which decides what moves where, and the owner, who can move it.
+//! Moving memory: the seam between compaction, which chooses sources and targets, and the migrator, which moves contents and
+//! references.
 
 use core::fmt;
 
@@ -27,7 +28,7 @@ impl fmt::Display for MigrateMode {
     }
 }
 
-/// Why an owner does not lend a block.
+/// Why a migrator does not isolate a block.
 ///
 /// ```
 /// use pageblock_frame::migration::Refusal;
@@ -36,13 +37,13 @@ impl fmt::Display for MigrateMode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nobody here owns it, or it was freed meanwhile.
+    /// The migrator does not hold this block, or it was freed meanwhile.
     #[error("not the owner's")]
     Unknown,
-    /// It cannot move: somebody knows its address.
+    /// It cannot move: its address is in use.
     #[error("pinned")]
     Pinned,
-    /// It could be lent in a mode that waits longer.
+    /// A mode that waits longer might isolate it.
     #[error("busy")]
     Busy,
 }
@@ -62,12 +63,12 @@ pub enum MoveError {
     /// Not in this run.
     #[error("cannot be moved")]
     Failed,
-    /// The owner gave the block up while it was lent: compaction frees it, and it is not put back.
+    /// The block was given up while it was isolated: compaction frees it, and it is not put back.
     #[error("given up by its owner")]
     Released,
 }
 
-/// Whether an owner still wants a block that it had lent.
+/// Whether a migrator still wants a block that it had isolated.
 ///
 /// ```
 /// use pageblock_frame::migration::PutBack;
@@ -75,9 +76,9 @@ pub enum MoveError {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PutBack {
-    /// The owner has it again.
+    /// The migrator holds it again.
     Kept,
-    /// The owner gave it up meanwhile: whoever put it back frees it.
+    /// It was given up meanwhile: compaction frees it.
     Released,
 }
 
@@ -92,21 +93,21 @@ pub enum Interrupt {
     /// No reason.
     #[default]
     None,
-    /// Somebody else wants the CPU: asynchronous runs end (before 6.x), others go on.
+    /// Another task wants the CPU: asynchronous runs end (before 6.x), others go on.
     Reschedule,
     /// The caller is being killed: every run ends.
     Fatal,
 }
 
-/// One block to be lent, and the owner's answer.
+/// One block to be isolated, and the migrator's answer.
 ///
 /// ```
-/// use pageblock_frame::migration::Loan;
+/// use pageblock_frame::migration::IsolateRequest;
 /// use pageblock_frame::{Order, Pfn};
-/// assert_eq!(Loan::new(Pfn::new(7), Order::ZERO).answer, None);
+/// assert_eq!(IsolateRequest::new(Pfn::new(7), Order::ZERO).answer, None);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Loan {
+pub struct IsolateRequest {
     /// First frame.
     pub pfn: Pfn,
     /// Size.
@@ -115,7 +116,7 @@ pub struct Loan {
     pub answer: Option<Result<(), Refusal>>,
 }
 
-impl Loan {
+impl IsolateRequest {
     /// A block that has not been asked for yet.
     #[must_use]
     pub const fn new(pfn: Pfn, order: Order) -> Self {
@@ -123,7 +124,7 @@ impl Loan {
     }
 }
 
-/// One lent block to be moved, and what came of it.
+/// One isolated block to be moved, and the result.
 ///
 /// ```
 /// use pageblock_frame::migration::Move;
@@ -138,7 +139,7 @@ pub struct Move {
     pub to: Pfn,
     /// Size of both.
     pub order: Order,
-    /// What came of it; `None` counts as [`MoveError::Failed`].
+    /// The result; `None` counts as [`MoveError::Failed`].
     pub outcome: Option<Result<(), MoveError>>,
 }
 
@@ -150,70 +151,99 @@ impl Move {
     }
 }
 
-/// An owner of movable memory. Compaction holds **no lock** and has interrupts on in every call, so each may wait as its mode
+/// A holder of movable memory. Compaction holds **no lock** and has interrupts on in every call, so each may wait as its mode
 /// allows, and may allocate from and free to the allocator that is being compacted.
 ///
-/// # Contract
-/// * [`isolate`](Migrate::isolate) lends a block: between `Ok` and what ends the loan the owner does not free it (a free is
-///   refused as isolated) and lends it to nobody else, but may go on using its contents. A block that the owner
-///   does not know, or that is being freed, is refused. On `Err` nothing has changed.
-/// * A loan ends in exactly one of three ways:
-///   1. [`migrate`](Migrate::migrate) returns `Ok`: contents and every reference are at `to`, which is an ordinary block of the owner's
-///      from the moment the call begins (it may even be freed before the call returns); `from` is compaction's, which
-///      frees it.
-///   2. [`migrate`](Migrate::migrate) returns [`MoveError::Released`]: the owner has no more use for the block; `from` and `to` are
-///      compaction's.
-///   3. [`put_back`](Migrate::put_back): the owner has the block as before, or says that it gave it up meanwhile, and compaction frees it.
-/// * On any other error of `migrate` the loan goes on, `from` is untouched, and the owner has kept nothing of `to`.
+/// # Course
+/// [`isolate`](Migrate::isolate) begins the isolation of a block. Compaction then marks its state byte: a free of it is refused as
+/// isolated. The isolation ends in exactly one of three ways:
+/// * [`migrate`](Migrate::migrate) returns `Ok`: contents and references are at `to`, and compaction frees `from`. `to` is the
+///   migrator's from the moment the call begins; it may even be freed before the call returns.
+/// * [`migrate`](Migrate::migrate) returns [`MoveError::Released`]: compaction frees `from` and takes `to` back.
+/// * [`put_back`](Migrate::put_back): the migrator holds the block as before, or answers [`PutBack::Released`], and compaction
+///   frees it.
 ///
-/// # What an owner that breaks the contract can do
-/// Damage its own contents. The allocator stays consistent whatever is answered: a state byte that is not what the
-/// contract says stops the frame from being given or taken twice, and a batch whose answers are left out counts as refused.
+/// # Safety
+/// Compaction frees frames on the strength of these answers, and its next caller writes to them. So:
+/// 1. `isolate` answers `Ok` only for a block that the implementor holds as one allocation of exactly this order, and that is not
+///    isolated yet. On `Err` nothing has changed.
+/// 2. From that `Ok` to the end of the isolation nothing frees, splits or hands on the block.
+/// 3. `migrate` answers `Ok` only if nothing refers to `from` any more, no CPU's translation included.
+/// 4. `migrate` answers [`MoveError::Released`] only if nothing refers to `from`, nor to `to`.
+/// 5. On any other `Err` of `migrate`, nothing refers to `to`, `to` has not been freed, and `from` is as it was.
+/// 6. `put_back` answers [`PutBack::Released`] only if nothing refers to the block, and the implementor has not freed it and will
+///    not free it.
+/// 7. An entry of a batch is for its own block, whatever the order of entries. Nothing has happened to a block whose entry is
+///    `None`.
+/// 8. A call that unwinds counts as [`Refusal::Unknown`], [`MoveError::Failed`] or [`PutBack::Kept`]; a batch that unwinds counts
+///    as far as its entries are written. The promises hold for these answers, too. Compaction then puts back all that is isolated;
+///    if `put_back` unwinds during that, the program aborts.
+///
+/// # Breaches
+/// An implementor that breaks 1 to 8 gives away memory that is in use. Compaction checks the state byte before it takes a block in
+/// hand and before it frees one, so that most breaches cost a refused free. It cannot tell these two from honest answers:
+/// * `migrate` frees `to`, another request allocates it with the same order, and `migrate` answers `Err`: compaction takes it from
+///   its new holder (5).
+/// * A block is freed while `isolate` answers `Ok`, another request allocates it, and `put_back` answers `Released`: compaction
+///   frees it under its new holder (1, 6).
 ///
 /// ```
 /// use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 /// use pageblock_frame::{Order, Pfn};
-/// /// Owns nothing that could move.
+/// /// Holds nothing that could move.
 /// struct Stone;
-/// impl Migrate for Stone {
+/// // SAFETY: every block is refused, so that no answer gives a frame away.
+/// unsafe impl Migrate for Stone {
 ///     fn isolate(&self, _: Pfn, _: Order, _: MigrateMode) -> Result<(), Refusal> { Err(Refusal::Unknown) }
 ///     fn migrate(&self, _: Pfn, _: Pfn, _: Order, _: MigrateMode) -> Result<(), MoveError> { Err(MoveError::Failed) }
 ///     fn put_back(&self, _: Pfn, _: Order) -> PutBack { PutBack::Kept }
 /// }
 /// assert!(Stone.isolate(Pfn::new(3), Order::ZERO, MigrateMode::Sync).is_err());
 /// ```
-pub trait Migrate {
-    /// Lends a block.
+///
+/// Code without `unsafe` cannot answer for frames:
+/// ```compile_fail,E0200
+/// use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
+/// use pageblock_frame::{Order, Pfn};
+/// struct Liar;
+/// impl Migrate for Liar {
+///     fn isolate(&self, _: Pfn, _: Order, _: MigrateMode) -> Result<(), Refusal> { Ok(()) }
+///     fn migrate(&self, _: Pfn, _: Pfn, _: Order, _: MigrateMode) -> Result<(), MoveError> { Ok(()) }
+///     fn put_back(&self, _: Pfn, _: Order) -> PutBack { PutBack::Kept }
+/// }
+/// ```
+pub unsafe trait Migrate {
+    /// Begins the isolation of a block.
     ///
     /// # Errors
     /// [`Refusal`]; nothing has changed.
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal>;
 
-    /// Moves a lent block's contents and every reference to it.
+    /// Moves an isolated block's contents and every reference to it.
     ///
     /// # Errors
-    /// [`MoveError`]; see the contract.
+    /// [`MoveError`]; see the promises of the trait.
     fn migrate(&self, from: Pfn, to: Pfn, order: Order, mode: MigrateMode) -> Result<(), MoveError>;
 
-    /// Ends a loan without a move.
+    /// Ends an isolation without a move. The block is allocated again when this is called.
     fn put_back(&self, pfn: Pfn, order: Order) -> PutBack;
 
-    /// Lends several blocks: for owners that take one lock for all.
-    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
-        for loan in loans {
-            loan.answer = Some(self.isolate(loan.pfn, loan.order, mode));
+    /// Begins the isolation of several blocks: for migrators that take one lock for all.
+    fn isolate_batch(&self, requests: &mut [IsolateRequest], mode: MigrateMode) {
+        for request in requests {
+            request.answer = Some(self.isolate(request.pfn, request.order, mode));
         }
     }
 
-    /// Moves several blocks: for owners that flush once for all.
+    /// Moves several blocks: for migrators that flush once for all.
     fn migrate_batch(&self, moves: &mut [Move], mode: MigrateMode) {
         for one in moves {
             one.outcome = Some(self.migrate(one.from, one.to, one.order, mode));
         }
     }
 
-    /// True if so much is lent already that a scanner should wait (`too_many_isolated()`).
-    fn is_overlent(&self) -> bool {
+    /// True if so much is isolated already that a scanner should wait (`too_many_isolated()`).
+    fn too_many_isolated(&self) -> bool {
         false
     }
 
@@ -223,8 +253,9 @@ pub trait Migrate {
     }
 }
 
-/// A reference to an owner is one, so that [`Platform::migrator`](crate::Platform::migrator)'s answer can be passed on.
-impl<M: Migrate + ?Sized> Migrate for &M {
+/// A reference to a migrator is one, so that [`Platform::migrator`](crate::Platform::migrator)'s answer can be passed on.
+// SAFETY: every call goes to the migrator behind the reference, whose answers keep the promises.
+unsafe impl<M: Migrate + ?Sized> Migrate for &M {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         (**self).isolate(pfn, order, mode)
     }
@@ -237,16 +268,16 @@ impl<M: Migrate + ?Sized> Migrate for &M {
         (**self).put_back(pfn, order)
     }
 
-    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
-        (**self).isolate_batch(loans, mode);
+    fn isolate_batch(&self, requests: &mut [IsolateRequest], mode: MigrateMode) {
+        (**self).isolate_batch(requests, mode);
     }
 
     fn migrate_batch(&self, moves: &mut [Move], mode: MigrateMode) {
         (**self).migrate_batch(moves, mode);
     }
 
-    fn is_overlent(&self) -> bool {
-        (**self).is_overlent()
+    fn too_many_isolated(&self) -> bool {
+        (**self).too_many_isolated()
     }
 
     fn interrupt(&self) -> Interrupt {

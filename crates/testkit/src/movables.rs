@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pageblock_frame::migration::{Interrupt, Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
+use pageblock_frame::migration::{Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::{Order, Pfn};
 
 /// One block that somebody owns.
@@ -26,7 +26,7 @@ pub struct Page {
 pub enum Disowned {
     /// It is the caller's to free.
     Now,
-    /// It is lent; compaction frees it when the loan ends.
+    /// It is lent; compaction frees it when the isolation ends.
     Later,
     /// There is no such block.
     Unknown,
@@ -114,7 +114,9 @@ impl Movables {
     }
 }
 
-impl Migrate for Movables {
+#[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
+// SAFETY: the table is changed under its lock in the call that answers; nothing is behind the frames.
+unsafe impl Migrate for Movables {
     fn isolate(&self, pfn: Pfn, order: Order, _mode: MigrateMode) -> Result<(), Refusal> {
         let mut pages = self.pages();
         let page = pages.get_mut(&pfn).filter(|page| page.order == order).ok_or(Refusal::Unknown)?;
@@ -185,7 +187,7 @@ pub enum Fault {
     /// Wants the run to end.
     Interrupt,
     /// Has lent too much.
-    Overlent,
+    TooManyIsolated,
 }
 
 impl Fault {
@@ -204,7 +206,7 @@ impl Fault {
         Self::LieReleased,
         Self::Reenter,
         Self::Interrupt,
-        Self::Overlent,
+        Self::TooManyIsolated,
     ];
 
     /// The faults under which the owner keeps its word, if badly.
@@ -250,7 +252,9 @@ impl<'a> Faulty<'a> {
     }
 }
 
-impl Migrate for Faulty<'_> {
+#[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
+// SAFETY: the table is changed under its lock in the call that answers; nothing is behind the frames.
+unsafe impl Migrate for Faulty<'_> {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         match self.next() {
             Fault::Refuse => Err(Refusal::Pinned),
@@ -285,14 +289,14 @@ impl Migrate for Faulty<'_> {
         }
     }
 
-    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
+    fn isolate_batch(&self, requests: &mut [IsolateRequest], mode: MigrateMode) {
         match self.next() {
             Fault::Silent => return,
-            Fault::Shuffle => loans.reverse(),
+            Fault::Shuffle => requests.reverse(),
             _ => {}
         }
-        for loan in loans {
-            loan.answer = Some(self.isolate(loan.pfn, loan.order, mode));
+        for request in requests {
+            request.answer = Some(self.isolate(request.pfn, request.order, mode));
         }
     }
 
@@ -307,8 +311,8 @@ impl Migrate for Faulty<'_> {
         }
     }
 
-    fn is_overlent(&self) -> bool {
-        self.next() == Fault::Overlent
+    fn too_many_isolated(&self) -> bool {
+        self.next() == Fault::TooManyIsolated
     }
 
     fn interrupt(&self) -> Interrupt {

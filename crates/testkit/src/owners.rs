@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use pageblock_frame::migration::{Interrupt, Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
+use pageblock_frame::migration::{Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{CpuId, Gfp, IrqState, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
@@ -183,7 +183,9 @@ fn reclaimer() -> Option<Arc<dyn Reclaim + Send + Sync>> {
     OWNERS.with_borrow(|owners| owners.reclaimer.clone())
 }
 
-impl Migrate for TheThreads {
+#[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
+// SAFETY: every call goes to the thread's migrator; without one it refuses.
+unsafe impl Migrate for TheThreads {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         migrator().map_or(Err(Refusal::Unknown), |owner| owner.isolate(pfn, order, mode))
     }
@@ -196,9 +198,9 @@ impl Migrate for TheThreads {
         migrator().map_or(PutBack::Kept, |owner| owner.put_back(pfn, order))
     }
 
-    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
+    fn isolate_batch(&self, requests: &mut [IsolateRequest], mode: MigrateMode) {
         if let Some(owner) = migrator() {
-            owner.isolate_batch(loans, mode);
+            owner.isolate_batch(requests, mode);
         }
     }
 
@@ -208,8 +210,8 @@ impl Migrate for TheThreads {
         }
     }
 
-    fn is_overlent(&self) -> bool {
-        migrator().is_some_and(|owner| owner.is_overlent())
+    fn too_many_isolated(&self) -> bool {
+        migrator().is_some_and(|owner| owner.too_many_isolated())
     }
 
     fn interrupt(&self) -> Interrupt {

@@ -117,7 +117,8 @@ impl Fixture {
 
 /// The page's owner, and a look at CPU 0's list each time that the scanner asks whether to go on, which it does with
 /// the pageblock withheld. Other frames are none of its own: it refuses them.
-impl Migrate for Fixture {
+// SAFETY: the page's owner decides, and keeps the promises.
+unsafe impl Migrate for Fixture {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         self.owner.isolate(pfn, order, mode)
     }

@@ -63,7 +63,8 @@ impl PageCache {
     }
 }
 
-impl Migrate for PageCache {
+// SAFETY: the table is changed under its lock in the call that answers; nothing is behind the frames.
+unsafe impl Migrate for PageCache {
     fn isolate(&self, pfn: Pfn, _: Order, _: MigrateMode) -> Result<(), Refusal> {
         let mut table = self.table();
         if !table.pages.contains_key(&pfn) {

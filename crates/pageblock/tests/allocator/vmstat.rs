@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use pageblock::{AllocError, Config, Gfp, Next, NodeId, Order, PcpConfig, Pfn, PfnRange, SlowPath, VmStat, ZoneLimits};
-use pageblock_frame::migration::{Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
+use pageblock_frame::migration::{IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::Event;
 use pageblock_testkit::caches::{self, Allocator, Cache};
 use pageblock_testkit::host::record;
@@ -42,7 +42,8 @@ impl Scripted {
     }
 }
 
-impl Migrate for Scripted {
+// SAFETY: every call goes to `Faulty`, whose answers that break a promise give frames away behind which there is nothing.
+unsafe impl Migrate for Scripted {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         self.with(|owner| owner.isolate(pfn, order, mode))
     }
@@ -52,14 +53,14 @@ impl Migrate for Scripted {
     fn put_back(&self, pfn: Pfn, order: Order) -> PutBack {
         self.with(|owner| owner.put_back(pfn, order))
     }
-    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
-        self.with(|owner| owner.isolate_batch(loans, mode));
+    fn isolate_batch(&self, requests: &mut [IsolateRequest], mode: MigrateMode) {
+        self.with(|owner| owner.isolate_batch(requests, mode));
     }
     fn migrate_batch(&self, moves: &mut [Move], mode: MigrateMode) {
         self.with(|owner| owner.migrate_batch(moves, mode));
     }
-    fn is_overlent(&self) -> bool {
-        self.with(|owner| owner.is_overlent())
+    fn too_many_isolated(&self) -> bool {
+        self.with(|owner| owner.too_many_isolated())
     }
     fn interrupt(&self) -> pageblock_frame::migration::Interrupt {
         self.with(|owner| owner.interrupt())

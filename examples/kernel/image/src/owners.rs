@@ -14,7 +14,8 @@ fn owner(pfn: Pfn) -> &'static dyn Migrate {
     if CACHE.owns(pfn) { &CACHE } else { &SPACE }
 }
 
-impl Migrate for Owners {
+// SAFETY: every call goes to the cache or the space, which keep the promises for their own frames.
+unsafe impl Migrate for Owners {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         owner(pfn).isolate(pfn, order, mode)
     }

@@ -265,7 +265,8 @@ const fn present(pfn: Pfn) -> u64 {
     (pfn.as_u64() * PAGE_SIZE) | flags.bits()
 }
 
-impl Migrate for Space {
+// SAFETY: an entry is changed under the lock of the maps, and no CPU has an old translation when the call answers `Ok`.
+unsafe impl Migrate for Space {
     fn isolate(&self, pfn: Pfn, order: Order, _mode: MigrateMode) -> Result<(), Refusal> {
         let mut maps = self.maps.lock();
         let reverse = maps.reverse.get_mut(pfn.as_u64() as usize).ok_or(Refusal::Unknown)?;

@@ -7,7 +7,10 @@ use pageblock_lru::IsolateError;
 use super::holder::Holder;
 use super::memory::Memory;
 
-impl Migrate for Memory {
+#[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
+// SAFETY: a page is isolated by the claim of its LRU flag, one caller at a time; its name and the reference move to the target before
+// `Ok`; nothing is behind the frames.
+unsafe impl Migrate for Memory {
     /// Takes a page off its list, with a reference. What has no name cannot move, nor what somebody else holds on to.
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         let holder = self.holder(pfn);
@@ -51,11 +54,11 @@ impl Migrate for Memory {
             return Err(MoveError::Failed);
         }
         if holder == Holder::Nobody {
-            // Ended while it was lent: the reference of the loan is the last.
+            // Ended while it was isolated: the reference of the isolation is the last.
             return if lru.release(from) { Err(MoveError::Released) } else { Err(MoveError::Again) };
         }
         let Some(name) = holder.name().filter(|_| holder.order() == order) else { return Err(MoveError::Failed) };
-        // The name's reference and that of the loan.
+        // The name's reference and that of the isolation.
         if !page.freeze(2) {
             return Err(MoveError::Again);
         }

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use pageblock_frame::migration::{Interrupt, Loan, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
+use pageblock_frame::migration::{Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{CpuId, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
@@ -226,7 +226,9 @@ unsafe impl Platform for Sim {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seam;
 
-impl Migrate for Seam {
+#[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
+// SAFETY: every call goes to the current machine's memory, which keeps the promises; without one it refuses.
+unsafe impl Migrate for Seam {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         current().map_or(Err(Refusal::Unknown), |memory| memory.isolate(pfn, order, mode))
     }
@@ -239,9 +241,9 @@ impl Migrate for Seam {
         current().map_or(PutBack::Kept, |memory| memory.put_back(pfn, order))
     }
 
-    fn isolate_batch(&self, loans: &mut [Loan], mode: MigrateMode) {
+    fn isolate_batch(&self, requests: &mut [IsolateRequest], mode: MigrateMode) {
         if let Some(memory) = current() {
-            memory.isolate_batch(loans, mode);
+            memory.isolate_batch(requests, mode);
         }
     }
 

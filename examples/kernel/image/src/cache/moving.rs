@@ -23,7 +23,8 @@ impl File {
     }
 }
 
-impl Migrate for Cache {
+// SAFETY: a page is copied and linked to the new frame under the lock, in the call that answers `Ok`.
+unsafe impl Migrate for Cache {
     fn isolate(&self, pfn: Pfn, order: Order, _mode: MigrateMode) -> Result<(), Refusal> {
         let mut file = self.0.lock();
         let page = file.page_behind(pfn).filter(|_| order == Order::ZERO).ok_or(Refusal::Unknown)?;
