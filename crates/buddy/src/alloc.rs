@@ -1,15 +1,15 @@
 //! Taking blocks out of the free maps.
 //!
-//! An allocation takes the lowest pageblock that can serve it, one that is not wholly free if there is any; inside the
+//! An allocation takes the most fragmented pageblock that still serves, a wholly free one only if no other does; inside the
 //! pageblock, the smallest sufficient maximal run.
 
-use core::num::{NonZeroU8, NonZeroU64};
+use core::num::NonZeroU64;
 
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::free_area::TopChange;
 
 impl ZoneCore<'_> {
     /// Takes a block of `order` from pageblocks of exactly this type (`__rmqueue_smallest()`).
@@ -21,74 +21,6 @@ impl ZoneCore<'_> {
         match self.partial(migrate_type, order) {
             Some(block) => self.take_from(block, order),
             None => self.take_opened(migrate_type, order),
-        }
-    }
-
-    /// Takes a block of `order < 6` that is free on its own, if the lowest pageblock that can serve has one: the common case
-    /// of [`take`](Self::take), for the three ordinary types.
-    #[inline(always)]
-    fn take_exact(&mut self, migrate_type: MigrateType, order: u32) -> Option<u32> {
-        let mut entry = self.candidates.serving_row(migrate_type, order)?;
-        let block = entry.row * 64 + NonZeroU64::new(entry.serving(migrate_type, order))?.trailing_zeros();
-        let b = self.blocks.get_mut(block as usize)?;
-        if b.loose != 0 {
-            return None;
-        }
-        let presence = b.presence;
-        let words = NonZeroU8::new((presence >> (order * BLOCK_WORDS as u32)) as u8)?;
-        let word = words.trailing_zeros();
-        let slot = &mut b.map[word as usize % BLOCK_WORDS];
-        let old = *slot;
-        let (at, rest) = if old == (old & old.wrapping_neg()).wrapping_mul(bits::ones(order)) {
-            // The word has nothing else.
-            *slot = 0;
-            (old.trailing_zeros(), 0)
-        } else {
-            let exact = NonZeroU64::new(bits::exact(bits::runs(old, order), order))?;
-            let rest = exact.get() & (exact.get() - 1);
-            *slot = old & !((exact.get() ^ rest) * bits::ones(order));
-            (exact.trailing_zeros(), rest)
-        };
-        b.free = b.free.wrapping_sub(1 << order);
-        self.nr_free[order as usize] = self.nr_free[order as usize].wrapping_sub(1);
-        self.free = self.free.wrapping_sub(1 << order);
-        let index = block << BLOCK_SHIFT | word << WORD_ORDER | at;
-        if rest == 0 {
-            b.presence = presence & !bits::present(order, word as usize);
-            if b.presence >> (order * BLOCK_WORDS as u32) == 0 {
-                // That was the last of its order, and the largest. `NO_TOP` is one below order 0, also as a signed number.
-                let top = if order == 0 { None } else { bits::small_top(b.presence) };
-                let top = top.map_or(-1, |top| top as i32);
-                b.top = top as u8;
-                if top == order as i32 - 1 && order < 4 {
-                    entry.lower_lowest(Set::new(migrate_type, order));
-                } else {
-                    entry.lower(migrate_type, block, (order as i32, top));
-                }
-            }
-        }
-        Some(index)
-    }
-
-    /// [`take`](Self::take) for a constant order below 6 and the three ordinary types.
-    #[inline(always)]
-    pub(crate) fn take_small<const ORDER: u32>(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        match self.take_exact(migrate_type, ORDER) {
-            None => self.take_split::<ORDER>(migrate_type),
-            taken => taken,
-        }
-    }
-
-    /// Takes a block of `order < 6` from pageblocks of exactly this type, where [`take_exact`](Self::take_exact) found none.
-    #[cold]
-    #[inline(never)]
-    fn take_split<const ORDER: u32>(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        match self.partial(migrate_type, ORDER) {
-            Some(block) => {
-                self.freshen(block);
-                self.take_larger(block, ORDER)
-            }
-            None => self.take_opened(migrate_type, ORDER),
         }
     }
 
@@ -160,7 +92,7 @@ impl ZoneCore<'_> {
         let top = bits::top_order(b.presence).map_or(-1, |top| top as i32);
         b.top = top as u8;
         let migrate_type = b.migrate_type;
-        self.candidates.row_of(block)?.lower(migrate_type, block, (from as i32, top));
+        self.free_area.change(migrate_type, block, TopChange { from: from as i32, to: top });
         Some(index)
     }
 

@@ -11,7 +11,6 @@ impl ZoneCore<'_> {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let (old, top, free) = (b.migrate_type, b.top, u64::from(b.free));
         self.has_unusable |= matches!(migrate_type, MigrateType::Cma | MigrateType::HighAtomic);
-        self.refresh_quick();
         let reserve = |migrate_type| if migrate_type == MigrateType::HighAtomic { PAGEBLOCK_FRAMES } else { 0 };
         self.highatomic = (self.highatomic + reserve(migrate_type)).saturating_sub(reserve(old));
         self.sub_free(old, free);

@@ -3,9 +3,9 @@
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
 
 use crate::bits;
-use crate::candidates::{SETS, Set};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::edit::for_each_run;
+use crate::free_area::{FreeAreaId, TOPS};
 
 /// The first thing in a zone that contradicts its free maps or state bytes. Block numbers count from the zone's base.
 ///
@@ -111,7 +111,7 @@ impl ZoneCore<'_> {
     pub(crate) fn check(&self) -> Result<(), Violation> {
         let mut orders = [0u64; Order::COUNT];
         let mut types = [0u64; MigrateType::COUNT];
-        let mut members = [[0u64; SETS]; MigrateType::COUNT];
+        let mut members = [[0u64; TOPS]; MigrateType::COUNT];
         let (mut managed, mut isolated, mut reserve) = (0, 0, 0);
         let mut held_until = 0;
         for block in 0..self.blocks.len() as u32 {
@@ -177,7 +177,7 @@ impl ZoneCore<'_> {
     }
 
     /// The block's largest order, and its place in the sets of its type.
-    fn check_sets(&self, block: u32, b: &Pageblock, members: &mut [u64; SETS]) -> Result<(), Violation> {
+    fn check_sets(&self, block: u32, b: &Pageblock, members: &mut [u64; TOPS]) -> Result<(), Violation> {
         let found = if b.is_wholly_free() {
             Pageblock::WHOLE
         } else {
@@ -186,14 +186,9 @@ impl ZoneCore<'_> {
         if b.top != found {
             return Err(Violation::Top { block, kept: b.top, found });
         }
-        // The sets of orders 0 to 3 have all that can serve them.
-        let nested = match found {
-            Pageblock::NO_TOP | Pageblock::WHOLE => 0..0,
-            top => 0..top.min(4),
-        };
-        let top = (found != Pageblock::NO_TOP).then_some(found);
-        for order in nested.chain(top) {
-            if !self.candidates.contains(Set::of(b.migrate_type, u32::from(order)), block) {
+        if found != Pageblock::NO_TOP {
+            let order = found;
+            if !self.free_area.contains(FreeAreaId::new(b.migrate_type, u32::from(order)), block) {
                 return Err(Violation::NotInSet { block, order });
             }
             members[usize::from(order)] += 1;
@@ -202,10 +197,10 @@ impl ZoneCore<'_> {
     }
 
     /// The sets themselves, and that they have no member beyond those that belong.
-    fn check_members(&self, members: &[[u64; SETS]; MigrateType::COUNT]) -> Result<(), Violation> {
+    fn check_members(&self, members: &[[u64; TOPS]; MigrateType::COUNT]) -> Result<(), Violation> {
         for (migrate_type, orders) in MigrateType::ALL.into_iter().zip(members) {
             for (order, &belong) in orders.iter().enumerate() {
-                if self.candidates.recount(Set::of(migrate_type, order as u32)) != Some(belong) {
+                if self.free_area.recount(FreeAreaId::new(migrate_type, order as u32)) != Some(belong) {
                     return Err(Violation::Set { migrate_type, order: order as u8 });
                 }
             }

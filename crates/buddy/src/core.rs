@@ -6,12 +6,12 @@ use bitvec::slice::BitSlice;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, StateTable};
 
 use crate::bits;
-use crate::candidates::Candidates;
 use crate::events::ZoneEvents;
 use crate::fallback::Loan;
+use crate::free_area::{FreeArea, TopChange};
 use crate::policy::Policy;
+use crate::reservations::CpuReservations;
 use crate::storage::ZoneStorage;
-use crate::takers::Takers;
 use crate::zone::ZoneConfig;
 
 /// log2 of the frames in a pageblock, for shifts.
@@ -27,7 +27,7 @@ pub struct ZoneCore<'m> {
     pub(crate) blocks: &'m mut [Pageblock],
     pub(crate) states: StateTable<'m>,
     pub(crate) skip: &'m mut BitSlice<u64>,
-    pub(crate) candidates: Candidates<'m>,
+    pub(crate) free_area: FreeArea<'m>,
     /// First frame of block 0: the span's start rounded down to the zone's largest block.
     pub(crate) base: Pfn,
     pub(crate) max_order: u32,
@@ -47,15 +47,12 @@ pub struct ZoneCore<'m> {
     pub(crate) absent_marked: bool,
     /// Some pageblock is or was CMA or in the high-order atomic reserve.
     pub(crate) has_unusable: bool,
-    /// The short paths for whole pageblocks apply: blocks of two of them are the largest, nothing is isolated, and nothing
-    /// is or was CMA or in the high-order atomic reserve.
-    pub(crate) quick_whole: bool,
     /// Frames in pageblocks of the high-order atomic reserve: whole pageblocks.
     pub(crate) highatomic: u64,
     /// For each ordinary type what it may still take from a pageblock of another type without another mixing.
     pub(crate) borrowed: [Loan; MigrateType::PCP_COUNT],
     /// From which pageblock each CPU's lists take.
-    pub(crate) takers: Takers,
+    pub(crate) reservations: CpuReservations,
     /// Isolated pageblocks.
     pub(crate) isolated_blocks: u64,
     /// A mixing below this order is refused to requests with [`AllocFlags::FRAGMENT_STALL`](pageblock_frame::AllocFlags::FRAGMENT_STALL).
@@ -74,7 +71,7 @@ impl<'m> ZoneCore<'m> {
         let ZoneStorage { blocks, states, skip, sets } = storage;
         let max_order = config.max_order;
         Self {
-            candidates: Candidates::new(sets, blocks.len()),
+            free_area: FreeArea::new(sets, blocks.len()),
             blocks,
             states,
             skip,
@@ -89,10 +86,9 @@ impl<'m> ZoneCore<'m> {
             managed: 0,
             absent_marked: false,
             has_unusable: false,
-            quick_whole: max_order.as_u8() == PAGEBLOCK_ORDER.as_u8() + 1,
             highatomic: 0,
             borrowed: [Loan::NONE; MigrateType::PCP_COUNT],
-            takers: Takers::new(),
+            reservations: CpuReservations::new(),
             isolated_blocks: 0,
             stall_order: u32::from(config.stall_order),
             mixed: false,
@@ -115,10 +111,10 @@ impl ZoneCore<'_> {
         self.blocks.get(block as usize).map_or(0, |b| b.presence)
     }
 
-    /// The lowest pageblock of the type, not wholly free, that can serve `order < 9`.
+    /// The most fragmented pageblock of the type, not wholly free, that serves `order < 9`.
     #[inline(always)]
     pub(crate) fn partial(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
-        self.candidates.lowest_serving(migrate_type, order)
+        self.free_area.most_fragmented(migrate_type, order)
     }
 
     /// Moves a pageblock that is not wholly free between the sets of its type, after its largest order changed.
@@ -126,14 +122,8 @@ impl ZoneCore<'_> {
     pub(crate) fn set_top(&mut self, block: u32, top: u8) {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let old = core::mem::replace(&mut b.top, top);
-        let migrate_type = b.migrate_type;
-        // `NO_TOP` is one below order 0, also as a signed number.
-        let (old, new) = (i32::from(old as i8), i32::from(top as i8));
-        let Some(mut row) = self.candidates.row_of(block) else { return };
-        if new > old {
-            row.raise(migrate_type, block, (old, new));
-        } else if new < old {
-            row.lower(migrate_type, block, (old, new));
+        if old != top {
+            self.free_area.change(b.migrate_type, block, TopChange::of(old, top));
         }
     }
 
@@ -197,11 +187,6 @@ impl ZoneCore<'_> {
         b.presence = presence;
         b.free = frames;
         b.top = top;
-    }
-
-    /// Recomputes whether the short paths for whole pageblocks apply.
-    pub(crate) fn refresh_quick(&mut self) {
-        self.quick_whole = self.levels == 1 && self.isolated_blocks == 0 && !self.has_unusable;
     }
 
     /// The pageblocks of the zone.

@@ -9,6 +9,7 @@ use pageblock_frame::{AllocFlags, FrameState, MigrateType, NO_BLOCK, Order, PAGE
 
 use crate::bits;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::free_area::FreeAreaId;
 use crate::policy::fallbacks;
 
 /// What the slow half of an allocation found.
@@ -191,20 +192,20 @@ impl ZoneCore<'_> {
         };
         let victim = |block, top| Victim { block, top, from };
         whole.map(|(block, top)| victim(block, top)).or_else(|| {
-            (least..BLOCK_SHIFT).rev().find_map(|top| self.partial(from, top).map(|block| victim(block, top)))
+            let block = self.free_area.least_fragmented(from, least)?;
+            Some(victim(block, self.blocks.get(block as usize).map_or(least, |b| u32::from(b.top))))
         })
     }
 
     /// The fallback types' most fragmented pageblock that still serves.
     fn smallest_victim(&mut self, order: u32, wanted: MigrateType) -> Option<Victim> {
-        for top in order..BLOCK_SHIFT {
-            for from in fallbacks(wanted) {
-                if let Some(block) = self.candidates.lowest_with_top(from, top) {
-                    return Some(Victim { block, top, from });
-                }
-            }
-        }
-        self.largest_victim(order, wanted)
+        let smallest = |from| self.free_area.smallest_top(from, order).map(|top| (top, from));
+        // Of equals the first type of the table.
+        let Some((top, from)) = fallbacks(wanted).into_iter().filter_map(smallest).min_by_key(|&(top, _)| top) else {
+            return self.largest_victim(order, wanted);
+        };
+        let block = self.free_area.lowest(FreeAreaId::new(from, top))?;
+        Some(Victim { block, top, from })
     }
 
     /// Gives the victim's pageblock to the wanted type, if enough of it is free or compatible

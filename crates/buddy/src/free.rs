@@ -7,6 +7,7 @@ use pageblock_frame::{BLOCK_WORDS, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::free_area::TopChange;
 
 /// A frame's pageblock, word in it, and bit in that.
 #[inline(always)]
@@ -57,9 +58,7 @@ impl ZoneCore<'_> {
         if top < order as i8 {
             b.top = order as u8;
             let from = if order == 0 { -1 } else { i32::from(top) };
-            if let Some(mut row) = self.candidates.row_of(block) {
-                row.raise(migrate_type, block, (from, order as i32));
-            }
+            self.free_area.change(migrate_type, block, TopChange { from, to: order as i32 });
         }
         self.add_free(migrate_type, 1 << order);
     }
@@ -72,10 +71,8 @@ impl ZoneCore<'_> {
         let top = b.top as i8;
         if top < order as i8 {
             b.top = order as u8;
-            let migrate_type = b.migrate_type;
-            if let Some(mut row) = self.candidates.row_of(block) {
-                row.raise(migrate_type, block, (i32::from(top), order as i32));
-            }
+            let change = TopChange { from: i32::from(top), to: order as i32 };
+            self.free_area.change(b.migrate_type, block, change);
         }
     }
 

@@ -1,67 +1,24 @@
 //! Handing out blocks and taking them back: the way in for single requests.
-//!
-//! Single frames and whole pageblocks, which are most requests, are served without a call; orders 1 to 3 by code for
-//! each, since a constant order saves a third of the instructions; the rest by the same for all.
 
 use pageblock_frame::sync::{IrqGuard, Ordering};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Platform, StateByte};
+use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, Pfn, Platform, StateByte};
 
 use crate::core::ZoneCore;
 use crate::error::FreeError;
 use crate::fallback::Taken;
 use crate::zone::Zone;
 
-/// The pageblock order, for constants.
-const PAGEBLOCK: u32 = PAGEBLOCK_ORDER.as_u8() as u32;
-
 impl<'m> Zone<'m> {
     /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's business.
     /// Mirrors `rmqueue()`.
-    #[inline(always)]
+    #[inline(never)]
     pub fn alloc<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
-        if P::SMALL_CODE {
-            return self.alloc_any::<P>(order, migrate_type, flags);
-        }
-        match order.as_u8() {
-            0 => self.alloc_const::<P, 0>(migrate_type, flags),
-            9 => self.alloc_const::<P, 9>(migrate_type, flags),
-            _ => self.alloc_other::<P>(order, migrate_type, flags),
-        }
-    }
-
-    #[inline(never)]
-    fn alloc_other<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
-        match order.as_u8() {
-            1 => self.alloc_const::<P, 1>(migrate_type, flags),
-            2 => self.alloc_const::<P, 2>(migrate_type, flags),
-            3 => self.alloc_const::<P, 3>(migrate_type, flags),
-            _ => self.alloc_any::<P>(order, migrate_type, flags),
-        }
-    }
-
-    #[inline(always)]
-    fn alloc_const<P: Platform, const ORDER: u32>(&self, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
-        let mut core = self.lock::<P>();
-        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
-        let quick = if ORDER == PAGEBLOCK { core.quick_whole } else { !core.has_unusable };
-        let plain = quick && migrate_type.is_ordinary();
-        let taken = match ORDER {
-            _ if !plain => None,
-            PAGEBLOCK => core.take_whole(migrate_type),
-            _ => core.take_small::<ORDER>(migrate_type),
-        };
-        let order = const { Order::saturating(ORDER as u8) };
-        let Some(index) = taken else { return self.alloc_by_rules(core, order, migrate_type, flags) };
-        self.hand_out(&core, index, StateByte::allocated(order, migrate_type))
-    }
-
-    #[inline(never)]
-    fn alloc_any<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         if order > self.max_order() {
             return None;
         }
         let mut core = self.lock::<P>();
+        // Nothing is reserved or CMA unless some pageblock ever was: then the request's own type comes first.
         let plain = !core.has_unusable && migrate_type.is_ordinary();
         let taken = if plain { core.take(u32::from(order.as_u8()), migrate_type) } else { None };
         let Some(index) = taken else { return self.alloc_by_rules(core, order, migrate_type, flags) };
@@ -111,45 +68,8 @@ impl<'m> Zone<'m> {
     ///
     /// # Errors
     /// [`FreeError`] says what the frame is instead; nothing has changed.
-    #[inline(always)]
+    #[inline(never)]
     pub fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if P::SMALL_CODE {
-            return self.free_any::<P>(pfn, order);
-        }
-        match order.as_u8() {
-            0 => self.free_const::<P, 0>(pfn),
-            9 => self.free_const::<P, 9>(pfn),
-            _ => self.free_other::<P>(pfn, order),
-        }
-    }
-
-    #[inline(never)]
-    fn free_other<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match order.as_u8() {
-            1 => self.free_const::<P, 1>(pfn),
-            2 => self.free_const::<P, 2>(pfn),
-            3 => self.free_const::<P, 3>(pfn),
-            _ => self.free_any::<P>(pfn, order),
-        }
-    }
-
-    #[inline(always)]
-    fn free_const<P: Platform, const ORDER: u32>(&self, pfn: Pfn) -> Result<(), FreeError> {
-        let (mut core, index) = self.take_back::<P>(pfn, const { Order::saturating(ORDER as u8) })?;
-        match ORDER {
-            PAGEBLOCK if core.give_whole_quickly(index) => {
-                self.publish_free(&core);
-                return Ok(());
-            }
-            PAGEBLOCK => core.give_whole_slowly(index),
-            _ => core.give_small(index, ORDER),
-        }
-        self.publish(&core);
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn free_any<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (mut core, index) = self.take_back::<P>(pfn, order)?;
         core.give(index, u32::from(order.as_u8()));
         self.publish(&core);

@@ -55,7 +55,7 @@ impl ZoneCore<'_> {
         let mut got = 0;
         while got < least && effort.is_left() {
             effort.spend(OPENED);
-            let Some(block) = self.block_for(cpu, migrate_type, o) else { break };
+            let Some(block) = self.reserved_block(cpu, migrate_type, o) else { break };
             self.freshen(block);
             let Some(rest) = out.get_mut(got..) else { break };
             let taken = self.refill_from(block, (o, mark, least - got), (rest, effort));

@@ -18,8 +18,8 @@ use pageblock_frame::sync::IrqGuard;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, Platform, StateByte};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::free_area::FreeAreaId;
 use crate::policy::fallbacks;
 use crate::zone::Zone;
 
@@ -140,10 +140,10 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     /// returns how many.
     pub fn listed(&self, (migrate_type, order): (MigrateType, Order), from: u32, out: &mut [u32]) -> usize {
         let core = self.lock();
-        let set = Set::new(migrate_type, u32::from(order.as_u8()).min(BLOCK_SHIFT - 1));
+        let set = FreeAreaId::new(migrate_type, u32::from(order.as_u8()).min(BLOCK_SHIFT - 1));
         let (mut at, mut found) = (from, 0);
         while let Some(slot) = out.get_mut(found)
-            && let Some(block) = core.candidates.first_from(set, at)
+            && let Some(block) = core.free_area.first_from(set, at)
         {
             if core.blocks.get(block as usize).is_some_and(|b| b.top == order.as_u8()) {
                 *slot = block;

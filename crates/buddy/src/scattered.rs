@@ -14,8 +14,8 @@ use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, St
 
 use crate::bits::{self, WORD_ORDER};
 use crate::bulk::{Effort, Given};
-use crate::candidates::Candidates;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::free_area::{FreeArea, TopChange};
 
 /// Orders between an eighth and the whole, on each level; the largest order of a block that lies in one byte of a map.
 pub(crate) const LEVEL: u32 = 3;
@@ -120,7 +120,7 @@ impl ZoneCore<'_> {
             left: effort.left(),
             whole: false,
             nr_free: &mut self.nr_free,
-            candidates: &mut self.candidates,
+            free_area: &mut self.free_area,
             free: &mut self.free,
             effort,
         };
@@ -167,7 +167,7 @@ struct Growth<'c, 'm> {
     /// A pageblock has become wholly free.
     whole: bool,
     nr_free: &'c mut [u64; Order::COUNT],
-    candidates: &'c mut Candidates<'m>,
+    free_area: &'c mut FreeArea<'m>,
     /// Free frames of the zone.
     free: &'c mut u64,
     effort: &'c mut Effort,
@@ -229,7 +229,7 @@ impl Growth<'_, '_> {
 
     #[inline(never)]
     fn rises(&mut self, b: &mut Pageblock, (index, reached): (u32, u8)) {
-        self.whole = rise(b, (index, reached), self.nr_free, self.candidates);
+        self.whole = rise(b, (index, reached), self.nr_free, self.free_area);
         self.left -= Effort::RISE as i32 + if self.whole { Effort::WHOLE as i32 } else { 0 };
     }
 }
@@ -241,7 +241,7 @@ fn rise(
     b: &mut Pageblock,
     (index, reached): (u32, u8),
     nr_free: &mut [u64; Order::COUNT],
-    candidates: &mut Candidates<'_>,
+    free_area: &mut FreeArea<'_>,
 ) -> bool {
     let mut reached = u32::from(reached);
     if reached >= u32::from(ALL) {
@@ -261,9 +261,7 @@ fn rise(
     if top < reached as i32 {
         b.top = reached as u8;
         let block = index >> BLOCK_SHIFT;
-        if let Some(mut row) = candidates.row_of(block) {
-            row.raise(b.migrate_type, block, (top, reached as i32));
-        }
+        free_area.change(b.migrate_type, block, TopChange { from: top, to: reached as i32 });
     }
     false
 }

@@ -5,7 +5,7 @@ use pageblock_frame::Carver;
 use pageblock_frame::sync::AtomicU8;
 use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
 
-use crate::candidates;
+use crate::free_area;
 
 /// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and about 8 bytes
 /// a pageblock for skip bits and for the sets of pageblocks that can serve an order.
@@ -26,7 +26,7 @@ pub struct ZoneStorage<'m> {
     pub(crate) blocks: &'m mut [Pageblock],
     pub(crate) states: StateTable<'m>,
     pub(crate) skip: &'m mut BitSlice<u64>,
-    pub(crate) sets: &'m mut [candidates::Row],
+    pub(crate) sets: &'m mut [free_area::Row],
 }
 
 /// The first frame that metadata for a span describes: its start rounded down to the largest block.
@@ -80,7 +80,7 @@ impl<'m> ZoneStorage<'m> {
     /// Number of `u64`s that [`from_parts`](Self::from_parts) wants for so many pageblocks.
     #[must_use]
     pub const fn words(blocks: usize) -> usize {
-        blocks.div_ceil(64) + candidates::rows_needed(blocks) * candidates::ROW
+        blocks.div_ceil(64) + free_area::rows_needed(blocks) * free_area::ROW
     }
 
     /// Metadata in slices of the caller's: so many pageblocks, a state byte for each frame of the span, and
@@ -93,7 +93,7 @@ impl<'m> ZoneStorage<'m> {
         let (skip, sets) = words.split_at_mut_checked(blocks.len().div_ceil(64))?;
         let skip = BitSlice::try_from_slice_mut(skip).ok()?.get_mut(..blocks.len())?;
         sets.fill(0);
-        let (sets, _) = sets.as_chunks_mut::<{ candidates::ROW }>();
+        let (sets, _) = sets.as_chunks_mut::<{ free_area::ROW }>();
         Some(Self { blocks, states: StateTable::new(states), skip, sets })
     }
 }

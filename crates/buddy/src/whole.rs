@@ -7,8 +7,8 @@
 use pageblock_frame::{MigrateType, Pageblock};
 
 use crate::bits;
-use crate::candidates::Set;
 use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::free_area::FreeAreaId;
 
 /// Bits at which a run of `2^level` may start, and the arithmetic on them, capped at a largest level.
 fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
@@ -45,14 +45,14 @@ impl ZoneCore<'_> {
     /// The smallest maximal run of at least `order` in the lowest word that has one: first pageblock and order.
     #[inline]
     pub(crate) fn find_run(&mut self, migrate_type: MigrateType, order: u32) -> Option<(u32, u32)> {
-        let set = Set::whole(migrate_type);
+        let set = FreeAreaId::whole(migrate_type);
         let wanted = order - BLOCK_SHIFT;
-        let mut word = self.candidates.lowest(set)? / 64;
+        let mut word = self.free_area.lowest(set)? / 64;
         loop {
-            if let Some((at, level)) = smallest_run(self.candidates.word(set, word), wanted, self.levels) {
+            if let Some((at, level)) = smallest_run(self.free_area.word(set, word), wanted, self.levels) {
                 return Some((word * 64 + at, BLOCK_SHIFT + level));
             }
-            word = self.candidates.first_from(set, (word + 1) * 64)? / 64;
+            word = self.free_area.first_from(set, (word + 1) * 64)? / 64;
         }
     }
 
@@ -72,7 +72,7 @@ impl ZoneCore<'_> {
     #[inline(always)]
     pub(crate) fn cut_run(&mut self, migrate_type: MigrateType, (block, run): (u32, u32), order: u32) {
         for member in block..block + (1 << (order - BLOCK_SHIFT)) {
-            self.candidates.remove_whole(migrate_type, member);
+            self.free_area.remove(migrate_type, Self::WHOLE, member);
         }
         self.uncount(run, 1);
         for half in order..run {
@@ -80,108 +80,9 @@ impl ZoneCore<'_> {
         }
     }
 
-    /// Takes one wholly free pageblock where [`quick_whole`](Self::quick_whole) holds: the short path of `take_run`, without
-    /// a call. `None`, with nothing changed, where it does not apply.
-    #[inline(always)]
-    pub(crate) fn take_whole(&mut self, migrate_type: MigrateType) -> Option<u32> {
-        let set = Set::whole(migrate_type);
-        let entry = self.candidates.lowest_row(set)?;
-        let word = &mut entry.words[set.index()];
-        // Of each pair that has only one, the first bit.
-        let halves = (*word ^ *word >> 1) & bits::starts(1);
-        if halves != 0 {
-            return self.take_single(set, halves);
-        }
-        // The lowest is the first of a pair.
-        let left = *word & word.wrapping_sub(1);
-        if left == 0 {
-            return None;
-        }
-        let block = entry.row * 64 + word.trailing_zeros();
-        let b = self.blocks.get_mut(block as usize)?;
-        *word = left;
-        // One of the counts before the map and one after: next to each other they become a vector, which costs more.
-        self.nr_free[Self::WHOLE as usize] = self.nr_free[Self::WHOLE as usize].wrapping_add(1);
-        Self::fill(b, false);
-        self.uncount(Self::WHOLE + 1, 1);
-        self.free = self.free.wrapping_sub(1 << BLOCK_SHIFT);
-        Some(block << BLOCK_SHIFT)
-    }
-
-    /// The other half of [`take_whole`](Self::take_whole): the set's lowest row has pairs with only one.
-    #[inline(never)]
-    fn take_single(&mut self, set: Set, halves: u64) -> Option<u32> {
-        let entry = self.candidates.lowest_row(set)?;
-        let word = &mut entry.words[set.index()];
-        let at = (*word & (halves | halves << 1)).trailing_zeros();
-        let left = *word & !(1 << at);
-        if left == 0 {
-            return None; // the set's tree changes further up
-        }
-        let block = entry.row * 64 + at;
-        let b = self.blocks.get_mut(block as usize)?;
-        *word = left;
-        Self::fill(b, false);
-        self.uncount(Self::WHOLE, 1);
-        self.free = self.free.wrapping_sub(1 << BLOCK_SHIFT);
-        Some(block << BLOCK_SHIFT)
-    }
-
-    /// Gives back one whole pageblock: the short path of `join_whole`, without a call. False, with nothing changed, where it
-    /// does not apply.
-    #[inline(always)]
-    pub(crate) fn give_whole_quickly(&mut self, index: u32) -> bool {
-        let block = index >> BLOCK_SHIFT;
-        if !self.quick_whole {
-            return false;
-        }
-        let Some(b) = self.blocks.get(block as usize) else { return false };
-        // It goes to its own type, which may have changed while it was out.
-        let Some(word) = self.candidates.word_mut(Set::whole(b.migrate_type), block) else { return false };
-        let old = *word;
-        if old.wrapping_shr(block ^ 1) & 1 == 0 {
-            return self.give_single(index);
-        }
-        *word = old | 1u64.wrapping_shl(block);
-        self.uncount(Self::WHOLE, 1);
-        self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
-        if let Some(b) = self.blocks.get_mut(block as usize) {
-            Self::fill(b, true);
-        }
-        self.count(Self::WHOLE + 1, 1);
-        true
-    }
-
-    /// The other half of [`give_whole_quickly`](Self::give_whole_quickly): the buddy is not wholly free and of the same type.
-    #[inline(never)]
-    fn give_single(&mut self, index: u32) -> bool {
-        let block = index >> BLOCK_SHIFT;
-        // The set's tree may change further up, or a buddy of another type be adopted.
-        if self.blocks.get((block ^ 1) as usize).is_none_or(|b| b.top == Pageblock::WHOLE) {
-            return false;
-        }
-        let Some(b) = self.blocks.get_mut(block as usize) else { return false };
-        let Some(word) = self.candidates.word_mut(Set::whole(b.migrate_type), block) else { return false };
-        if *word == 0 {
-            return false;
-        }
-        *word |= 1u64.wrapping_shl(block);
-        Self::fill(b, true);
-        self.count(Self::WHOLE, 1);
-        self.free = self.free.wrapping_add(1 << BLOCK_SHIFT);
-        true
-    }
-
     /// Gives back one whole pageblock.
-    pub(crate) fn give_whole(&mut self, index: u32) {
-        if !self.give_whole_quickly(index) {
-            self.give_whole_slowly(index);
-        }
-    }
-
-    #[cold]
     #[inline(never)]
-    pub(crate) fn give_whole_slowly(&mut self, index: u32) {
+    pub(crate) fn give_whole(&mut self, index: u32) {
         let block = index >> BLOCK_SHIFT;
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         Self::fill(b, true);
@@ -206,9 +107,9 @@ impl ZoneCore<'_> {
 
     #[inline(always)]
     fn join_run<const ADOPT: bool>(&mut self, block: u32, migrate_type: MigrateType) {
-        let set = Set::whole(migrate_type);
-        self.candidates.insert_whole(migrate_type, block);
-        let mut word = self.candidates.word(set, block / 64);
+        let set = FreeAreaId::whole(migrate_type);
+        self.free_area.insert(migrate_type, Self::WHOLE, block);
+        let mut word = self.free_area.word(set, block / 64);
         let mut at = block % 64;
         let mut level = 0;
         let most = self.levels;
@@ -223,7 +124,7 @@ impl ZoneCore<'_> {
                 {
                     break;
                 }
-                word = self.candidates.word(set, block / 64);
+                word = self.free_area.word(set, block / 64);
             }
             self.uncount(BLOCK_SHIFT + level, 1);
             at &= !(1 << level);
@@ -252,23 +153,23 @@ impl ZoneCore<'_> {
         for member in members {
             let Some(b) = self.blocks.get_mut(member) else { return false };
             let old = core::mem::replace(&mut b.migrate_type, migrate_type);
-            self.candidates.remove_whole(old, member as u32);
-            self.candidates.insert_whole(migrate_type, member as u32);
+            self.free_area.remove(old, Self::WHOLE, member as u32);
+            self.free_area.insert(migrate_type, Self::WHOLE, member as u32);
         }
         true
     }
 
     /// Takes one wholly free pageblock out of its set, wherever in a run it is. What remains of the run is recounted.
     pub(crate) fn leave_whole(&mut self, block: u32, migrate_type: MigrateType) {
-        let set = Set::whole(migrate_type);
+        let set = FreeAreaId::whole(migrate_type);
         self.count_runs_of(set, block / 64, u64::MAX);
-        self.candidates.remove_whole(migrate_type, block);
+        self.free_area.remove(migrate_type, Self::WHOLE, block);
         self.count_runs_of(set, block / 64, 1);
     }
 
     /// Adds the maximal runs of one word of a set to the counts, `by` times.
-    fn count_runs_of(&mut self, set: Set, word: u32, by: u64) {
-        let bits = self.candidates.word(set, word);
+    fn count_runs_of(&mut self, set: FreeAreaId, word: u32, by: u64) {
+        let bits = self.free_area.word(set, word);
         let most = self.levels;
         maximal_runs(bits, most, |level, runs| {
             self.count(BLOCK_SHIFT + level, u64::from(runs.count_ones()).wrapping_mul(by));
@@ -277,9 +178,9 @@ impl ZoneCore<'_> {
 
     /// The maximal runs of wholly free pageblocks of a type: order and how many.
     pub(crate) fn for_each_whole_run(&self, migrate_type: MigrateType, mut visit: impl FnMut(u32, u64)) {
-        let set = Set::whole(migrate_type);
+        let set = FreeAreaId::whole(migrate_type);
         for word in 0..(self.blocks.len() as u32).div_ceil(64) {
-            maximal_runs(self.candidates.word(set, word), self.levels, |level, runs| {
+            maximal_runs(self.free_area.word(set, word), self.levels, |level, runs| {
                 visit(BLOCK_SHIFT + level, u64::from(runs.count_ones()));
             });
         }
