@@ -20,7 +20,7 @@ job_fmt() { # formatting
 
 job_clippy() { # lints, warnings denied
     cargo clippy --workspace --all-targets --quiet -- -D warnings
-    cargo clippy --package pageblock --package pageblock-frame --all-features --all-targets --quiet -- -D warnings
+    cargo clippy --package pageblock --package pageblock-memmap --all-features --all-targets --quiet -- -D warnings
     local kernel
     for kernel in image tiny; do
         cargo clippy --manifest-path "examples/kernel/$kernel/Cargo.toml" --target-dir target/kernel --quiet -- -D warnings
@@ -91,7 +91,7 @@ job_nostd() { # the core crates link without std, without a heap, without panics
 }
 
 job_adapters() { # the adapters' tests, and their examples, which assert
-    cargo test --quiet --package pageblock --package pageblock-frame --all-features
+    cargo test --quiet --package pageblock --package pageblock-memmap --all-features
     local example
     for example in crates/pageblock/examples/*.rs; do
         cargo run --quiet --package pageblock --all-features --example "$(basename "$example" .rs)"

@@ -1,7 +1,7 @@
 //! Zonelists: in which order the zones of a machine are tried for a request from a node.
 
 use arrayvec::ArrayVec;
-use pageblock_frame::region::{MAX_NODES, MAX_ZONES};
+use pageblock_frame::{MAX_NODES, MAX_ZONES};
 use pageblock_frame::{NodeId, ZoneKind};
 
 /// Distance from a node to itself (ACPI SLIT).

@@ -27,6 +27,11 @@ impl CpuId {
     }
 }
 
+/// Nodes are numbered below this.
+pub const MAX_NODES: usize = 16;
+/// The most zones that a machine can have: each kind on each node.
+pub const MAX_ZONES: usize = MAX_NODES * ZoneKind::COUNT;
+
 /// A memory node (NUMA), numbered from 0.
 ///
 /// ```

@@ -9,7 +9,6 @@
 //! * requests: [`Order`], [`MigrateType`], [`Gfp`] and the pure mapping from flags to zone, type and [`AllocFlags`];
 //! * [`sync`]: **every** lock and atomic, real and under the model checker;
 //! * [`Platform`]: the seam that a kernel fills, and [`trace`]: the events it can listen to;
-//! * [`region`]: from a firmware's memory map to a clean list of frames;
 //! * [`vmstat!`]: counters under Linux's names;
 //! * [`Carver`]: from raw bytes to typed metadata, the only place where memory gets a type.
 //!
@@ -42,7 +41,6 @@ mod order;
 mod platform;
 mod range;
 pub mod reclaim;
-pub mod region;
 pub mod state;
 pub mod sync;
 pub mod trace;
@@ -54,7 +52,7 @@ pub use block::{BLOCK_WORDS, BlockTable, NO_BLOCK, Pageblock, Visit, Visited};
 pub use carve::{Carver, Zeroed};
 pub use desc::{DescFlags, Descriptor, NO_FRAME};
 pub use gfp::{AllocFlags, Gfp, GfpError};
-pub use ids::{CpuId, NodeId, ZoneKind};
+pub use ids::{CpuId, MAX_NODES, MAX_ZONES, NodeId, ZoneKind};
 pub use memory::{claim_frames, zero_through_mapping};
 pub use migrate::MigrateType;
 pub use order::{COSTLY_ORDER, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};

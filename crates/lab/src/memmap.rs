@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pageblock_frame::NodeId;
-use pageblock_frame::region::{Region, RegionKind};
+use pageblock_memmap::{Region, RegionKind};
 
 use crate::trace::{LineSource, Words, hexadecimal};
 use crate::{InputError, ParseError};
@@ -31,7 +31,7 @@ pub fn load(path: &Path) -> Result<Vec<Region>, InputError> {
 /// Reads the text of a file called `path`.
 ///
 /// ```
-/// use pageblock_frame::region::{MapOptions, RegionMap};
+/// use pageblock_memmap::{MapOptions, RegionMap};
 /// let log = "[    0.000000] BIOS-provided physical RAM map:\n\
 ///            [    0.000000] BIOS-e820: [mem 0x0000000000000000-0x000000000009fbff] usable\n";
 /// let regions = pageblock_lab::memmap::parse("dmesg".as_ref(), log).unwrap();

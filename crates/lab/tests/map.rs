@@ -3,12 +3,8 @@
 use std::path::Path;
 
 use clap::{Args, FromArgMatches};
-use pageblock_buddy::ZoneStorage;
-use pageblock_frame::region::zone_layout;
-use pageblock_frame::{Order, Pfn, PfnRange};
 use pageblock_lab::commands::map::{MapArgs, MapSummary};
 use pageblock_lab::memmap;
-use proptest::prelude::*;
 
 /// `/proc/iomem` of a virtual machine with 24 GiB.
 const IOMEM: &str = "00000000-00000fff : Reserved\n\
@@ -77,16 +73,4 @@ fn the_keys_of_the_json_are_stable() {
     let zone = "high low managed metadata_bytes min node pcp_batch pcp_high present protection spanned start zone";
     assert_eq!(keys(&value["zones"][0]), zone);
     assert_eq!(keys(&value["dropped"]), "carved low_memory unaligned");
-}
-
-proptest! {
-    /// The room that is announced for any zone of a length holds the zone wherever it starts.
-    #[test]
-    fn announced_room_suffices_for_the_zone(start in 0..1u64 << 20, frames in 1..1u64 << 18) {
-        let span = PfnRange::from_len(Pfn::new(start), frames);
-        let (announced, needed) = (zone_layout(frames).size(), ZoneStorage::bytes(span, Order::MAX));
-        prop_assert!(announced >= needed, "{announced} announced, {needed} needed");
-        // Up to three pageblocks more, alignment, and a row of the sets on each of two levels.
-        prop_assert!(announced - needed <= 3 * (512 + 128) + 256 + 2 * 512, "{announced} announced, {needed} needed");
-    }
 }

@@ -3,7 +3,7 @@
 //! `cargo run -p pageblock --example e820`
 
 use pageblock::{PhysRange, Region, ZoneLimits};
-use pageblock_frame::region::{MapOptions, RegionMap};
+use pageblock_memmap::{MapOptions, RegionMap};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let map = [

@@ -5,10 +5,10 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use pageblock_buddy::{FreeError, Violation, Zone};
-use pageblock_frame::region::{Region, RegionReport};
 use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model};
+use pageblock_memmap::{Region, RegionReport};
 
 use crate::config::Config;
 use crate::dirty::is_limited;

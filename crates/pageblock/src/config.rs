@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use pageblock_buddy::{BoostRule, Distances, FairPolicy, Policy, Reserves, WatermarkRule};
 use pageblock_compaction::Config as CompactionConfig;
-use pageblock_frame::region::{PhysRange, ZoneLimits};
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
+use pageblock_memmap::{PhysRange, ZoneLimits};
 use pageblock_pcp::PcpConfig;
 use pageblock_reclaim::Config as ReclaimConfig;
 
@@ -57,7 +57,7 @@ pub enum SlowPath {
 ///
 /// ```
 /// use pageblock::Config;
-/// use pageblock_frame::region::ZoneLimits;
+/// use pageblock_memmap::ZoneLimits;
 /// const CONFIG: Config = Config::new()
 ///     .reserve(0x10_0000..0x38_0000) // the kernel image
 ///     .reserve_low(0x10_0000)

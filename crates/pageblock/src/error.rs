@@ -2,8 +2,8 @@
 
 use pageblock_buddy::{AllocAtError, ZoneError};
 use pageblock_compaction::ContigError;
-use pageblock_frame::region::{RegionError, ZoneLimitError};
 use pageblock_frame::{GfpError, NodeId, Order, Pfn, PfnRange, ZoneKind};
+use pageblock_memmap::{RegionError, ZoneLimitError};
 
 use crate::config::MAX_RESERVATIONS;
 

@@ -5,9 +5,9 @@ use core::mem::MaybeUninit;
 use arrayvec::ArrayVec;
 use pageblock_buddy::{BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
 use pageblock_compaction::{Compactor, Kcompactd};
-use pageblock_frame::region::{MAX_NODES, MAX_ZONES, MapOptions, Region, RegionMap, ZoneSpan};
 use pageblock_frame::sync::AtomicU32;
-use pageblock_frame::{Carver, CpuId, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{Carver, CpuId, MAX_NODES, MAX_ZONES, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
+use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneSpan};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 

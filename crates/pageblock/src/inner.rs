@@ -2,9 +2,9 @@
 
 use pageblock_buddy::{FairPolicy, FreeError, Node, Reserves, Zone};
 use pageblock_compaction::{CompactZone, Compactor, Kcompactd};
-use pageblock_frame::region::{Region, RegionReport};
 use pageblock_frame::sync::AtomicU32;
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
+use pageblock_memmap::{Region, RegionReport};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 

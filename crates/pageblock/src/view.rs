@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pageblock_buddy::Zone;
-use pageblock_frame::region::MAX_ZONES;
+use pageblock_frame::MAX_ZONES;
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{NodeId, Order, Platform, ZoneKind};
 use pageblock_reclaim::{MarkTest, Marks, ZoneView};

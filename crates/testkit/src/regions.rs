@@ -1,10 +1,10 @@
 //! Memory maps out of a fuzzer's bytes, through the normaliser and against the rule.
 
 use arbitrary::{Result, Unstructured};
-use pageblock_frame::region::{
+use pageblock_frame::{MAX_PFN, NodeId, PAGE_SIZE, Pfn};
+use pageblock_memmap::{
     FrameClass, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap, ZoneLimitError, ZoneLimits,
 };
-use pageblock_frame::{MAX_PFN, NodeId, PAGE_SIZE, Pfn};
 
 /// Runs that the map under test can hold: few, so that it overflows.
 const RUNS: usize = 6;

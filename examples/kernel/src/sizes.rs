@@ -44,7 +44,7 @@ pub fn sizes(image: &Path) -> Result<Sizes> {
 impl Sizes {
     /// Where a function of this name belongs.
     fn place(&mut self, name: &str) -> &mut u64 {
-        let boot = ["pageblock_frame::region", "pageblock::init", "_image::boot", "PageAllocator<P>::init"];
+        let boot = ["pageblock_memmap", "pageblock::init", "_image::boot", "PageAllocator<P>::init"];
         if boot.iter().any(|part| name.contains(part)) {
             &mut self.boot
         } else if name.contains("pageblock_buddy") {

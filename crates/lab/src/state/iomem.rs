@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use pageblock_frame::region::{Region, RegionKind};
 use pageblock_frame::{PfnRange, PhysAddr};
+use pageblock_memmap::{Region, RegionKind};
 
 use crate::{InputError, memmap};
 

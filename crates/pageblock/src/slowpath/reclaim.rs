@@ -1,7 +1,7 @@
 //! Direct reclaim: the request makes owners give memory up.
 
 use pageblock_buddy::Unreserve;
-use pageblock_frame::region::MAX_ZONES;
+use pageblock_frame::MAX_ZONES;
 use pageblock_frame::{Order, Platform};
 use pageblock_reclaim::{Direct, Progress, Retries};
 

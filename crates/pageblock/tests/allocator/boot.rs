@@ -7,7 +7,7 @@ use pageblock::{
     AddError, AllocError, BoostRule, Config, ConfigError, FreeError, Gfp, InitError, NodeId, Order, PageAllocator, Pfn,
     Platform, Region, RegionKind, ZoneKind, ZoneLimits,
 };
-use pageblock_frame::region::{RegionError, ZoneLimitError};
+use pageblock_memmap::{RegionError, ZoneLimitError};
 use pageblock_testkit::host::Quiet;
 use pageblock_testkit::maps::{self, MAPS, OUT_OF_REACH};
 

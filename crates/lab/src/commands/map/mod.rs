@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use pageblock_frame::region::PhysRange;
+use pageblock_memmap::PhysRange;
 
 pub use size::{parse_range, parse_size};
 pub use summary::{Dropped, MapSummary, Metadata, Run, ZoneRow};

@@ -83,7 +83,7 @@ fn dropped(summary: &MapSummary) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use pageblock_frame::region::Region;
+    use pageblock_memmap::Region;
 
     use super::super::{MapArgs, MapSummary};
     use super::tables;

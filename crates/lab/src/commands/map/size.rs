@@ -1,6 +1,6 @@
 //! Sizes and ranges on a command line.
 
-use pageblock_frame::region::PhysRange;
+use pageblock_memmap::PhysRange;
 
 /// Bytes: decimal or `0x` hexadecimal, with `K`, `M`, `G` or `T` for powers of 1024, or the same as `KiB`, `MiB`….
 ///

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use pageblock_buddy::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
-use pageblock_frame::region::{FrameRun, MapOptions, Region, RegionMap, ZoneLimits, ZoneSpan, zone_layout};
-use pageblock_frame::{PAGE_SIZE, PAGEBLOCK_FRAMES, PfnRange, ZoneKind};
+use pageblock_buddy::{LOWMEM_RESERVE_RATIO, Watermarks, ZoneStorage, lowmem_reserves, min_free_kbytes};
+use pageblock_frame::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, PfnRange, ZoneKind};
+use pageblock_memmap::{FrameRun, MapOptions, Region, RegionMap, ZoneLimits, ZoneSpan};
 use serde::Serialize;
 
 use super::MapArgs;
@@ -21,7 +21,7 @@ const LISTED_TYPES: u64 = 3;
 ///
 /// ```
 /// use clap::{Args, FromArgMatches};
-/// use pageblock_frame::region::Region;
+/// use pageblock_memmap::Region;
 /// use pageblock_lab::commands::map::{MapArgs, MapSummary};
 /// let command = MapArgs::augment_args(clap::Command::new("map"));
 /// let args = MapArgs::from_arg_matches(&command.get_matches_from(["map", "iomem"])).unwrap();
@@ -178,7 +178,7 @@ impl MapSummary {
 }
 
 fn dropped<const N: usize>(map: &RegionMap<N>) -> BTreeMap<&'static str, Dropped> {
-    let row = |(reason, count): (pageblock_frame::region::DropReason, pageblock_frame::region::DropCount)| {
+    let row = |(reason, count): (pageblock_memmap::DropReason, pageblock_memmap::DropCount)| {
         let (regions, bytes, frames) = (count.regions, count.bytes, count.frames());
         (reason.key(), Dropped { reason: reason.name(), regions, bytes, frames, first: count.first })
     };
@@ -191,7 +191,7 @@ fn metadata(bytes: u64, place: PfnRange, present: u64) -> Metadata {
 }
 
 fn metadata_bytes(zone: &ZoneSpan) -> u64 {
-    zone_layout(zone.span.len()).size() as u64
+    ZoneStorage::bytes(zone.span, Order::MAX) as u64
 }
 
 /// `min_free_kbytes`, and a row for each zone.

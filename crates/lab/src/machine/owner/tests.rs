@@ -7,10 +7,10 @@ use pageblock::{Config, Region};
 use pageblock_buddy::Patience;
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{Reclaim, Shrink};
-use pageblock_frame::region::ZoneLimits;
 use pageblock_frame::trace::Event;
 use pageblock_frame::{DescFlags, Gfp, NodeId, Order, PAGEBLOCK_ORDER, Pfn, Platform, ZoneKind};
 use pageblock_lru::LruList;
+use pageblock_memmap::ZoneLimits;
 use proptest::prelude::*;
 
 use super::*;

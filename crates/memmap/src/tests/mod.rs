@@ -7,7 +7,7 @@ mod zones;
 
 use std::vec::Vec;
 
-use super::{MapOptions, Region, RegionMap};
+use crate::{MapOptions, Region, RegionMap};
 
 /// The usable runs as numbers.
 fn runs<const N: usize>(map: &RegionMap<N>) -> Vec<(u64, u64)> {

@@ -1,8 +1,8 @@
 //! One example a fault that memory maps have.
 
-use super::super::{DropReason, FrameClass, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
 use super::{build, runs};
-use crate::{NodeId, Pfn};
+use crate::{DropReason, FrameClass, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
+use pageblock_frame::{NodeId, Pfn};
 use std::vec::Vec;
 
 fn usable(start: u64, end: u64) -> Region {

@@ -20,7 +20,7 @@
 //! map that does not fit is an error.
 //!
 //! ```
-//! use pageblock_frame::region::{MapOptions, PhysRange, Region, RegionMap, ZoneLimits};
+//! use pageblock_memmap::{MapOptions, PhysRange, Region, RegionMap, ZoneLimits};
 //!
 //! let e820 = [
 //!     Region::from_e820(0x10_0000, 0x7ee_0000, 1),
@@ -37,21 +37,26 @@
 //! assert_eq!(zones.len(), 2); // DMA and DMA32
 //! ```
 
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(test)]
+extern crate std;
+
 mod adapt;
-mod layout;
 mod map;
 mod movable;
 mod node;
-mod raw;
+mod place;
+mod region;
 mod report;
 mod set;
 #[cfg(test)]
 mod tests;
 mod zones;
 
-pub use layout::{metadata_layout, zone_layout};
 pub use map::{FrameClass, FrameRun, MapOptions, RegionError, RegionMap, RegionViolation};
-pub use node::MAX_NODES;
-pub use raw::{PhysRange, Region, RegionKind};
+pub use region::{PhysRange, Region, RegionKind};
 pub use report::{DropCount, DropReason, RegionReport};
-pub use zones::{MAX_ZONES, SpanRule, ZoneLimitError, ZoneLimits, ZoneSpan};
+pub use zones::{SpanRule, ZoneLimitError, ZoneLimits, ZoneSpan};

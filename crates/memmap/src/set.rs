@@ -2,83 +2,83 @@
 
 use arrayvec::ArrayVec;
 
-use crate::{PAGE_SHIFT, PAGE_SIZE};
+use pageblock_frame::{PAGE_SHIFT, PAGE_SIZE};
 
 /// The numbers `start..end`; never empty inside a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Span {
-    pub(super) start: u64,
-    pub(super) end: u64,
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
 }
 
 impl Span {
-    pub(super) const fn new(start: u64, end: u64) -> Self {
+    pub(crate) const fn new(start: u64, end: u64) -> Self {
         Self { start, end }
     }
 
-    pub(super) const fn len(self) -> u64 {
+    pub(crate) const fn len(self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
     /// These bytes' frames, whole ones only.
-    pub(super) const fn frames_inward(self) -> Self {
+    pub(crate) const fn frames_inward(self) -> Self {
         let whole = self.start >> PAGE_SHIFT;
         let partial = self.start & (PAGE_SIZE - 1) != 0;
         Self { start: whole + partial as u64, end: self.end >> PAGE_SHIFT }
     }
 
     /// Every frame that one of these bytes is in.
-    pub(super) const fn frames_outward(self) -> Self {
+    pub(crate) const fn frames_outward(self) -> Self {
         let whole = self.end >> PAGE_SHIFT;
         let partial = self.end & (PAGE_SIZE - 1) != 0;
         Self { start: self.start >> PAGE_SHIFT, end: whole + partial as u64 }
     }
 
     /// These frames' bytes.
-    pub(super) const fn bytes(self) -> Self {
+    pub(crate) const fn bytes(self) -> Self {
         Self { start: self.start << PAGE_SHIFT, end: self.end << PAGE_SHIFT }
     }
 }
 
 /// There is no room for one more range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Full;
+pub(crate) struct Full;
 
 /// A set of numbers.
 ///
 /// # Invariants
 /// The spans are not empty, ascend, and neither overlap nor touch.
 #[derive(Clone, Debug)]
-pub(super) struct RangeSet<const N: usize> {
+pub(crate) struct RangeSet<const N: usize> {
     spans: ArrayVec<Span, N>,
 }
 
 impl<const N: usize> RangeSet<N> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { spans: ArrayVec::new_const() }
     }
 
-    pub(super) fn spans(&self) -> &[Span] {
+    pub(crate) fn spans(&self) -> &[Span] {
         &self.spans
     }
 
     /// How many numbers are in the set.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.spans.iter().map(|span| span.len()).sum()
     }
 
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub(crate) fn contains(&self, number: u64) -> bool {
         let next = self.spans.partition_point(|span| span.end <= number);
         self.spans.get(next).is_some_and(|span| span.start <= number)
     }
 
-    pub(super) fn overlaps(&self, range: Span) -> bool {
+    pub(crate) fn overlaps(&self, range: Span) -> bool {
         let next = self.spans.partition_point(|span| span.end <= range.start);
         range.len() > 0 && self.spans.get(next).is_some_and(|span| span.start < range.end)
     }
 
     /// Adds the range; tells how many of its numbers were new.
-    pub(super) fn insert(&mut self, range: Span) -> Result<u64, Full> {
+    pub(crate) fn insert(&mut self, range: Span) -> Result<u64, Full> {
         if range.len() == 0 {
             return Ok(0);
         }
@@ -102,7 +102,7 @@ impl<const N: usize> RangeSet<N> {
     }
 
     /// Takes the range away; tells how many of its numbers were there.
-    pub(super) fn subtract(&mut self, range: Span) -> Result<u64, Full> {
+    pub(crate) fn subtract(&mut self, range: Span) -> Result<u64, Full> {
         let before = self.total();
         let first = self.spans.partition_point(|span| span.end <= range.start);
         let after = self.spans.partition_point(|span| span.start < range.end);
@@ -133,12 +133,12 @@ impl<const N: usize> RangeSet<N> {
     }
 
     /// Takes away every range of `others`; tells how many numbers were there.
-    pub(super) fn subtract_all(&mut self, others: impl IntoIterator<Item = Span>) -> Result<u64, Full> {
+    pub(crate) fn subtract_all(&mut self, others: impl IntoIterator<Item = Span>) -> Result<u64, Full> {
         others.into_iter().try_fold(0, |sum, span| Ok(sum + self.subtract(span)?))
     }
 
     /// From bytes to the whole frames in them.
-    pub(super) fn clip_to_frames(&mut self) {
+    pub(crate) fn clip_to_frames(&mut self) {
         self.spans.retain(|span| {
             *span = span.frames_inward();
             span.len() > 0
@@ -146,13 +146,13 @@ impl<const N: usize> RangeSet<N> {
     }
 
     /// From bytes to all frames that they are in.
-    pub(super) fn grow_to_frames(&mut self) -> Result<(), Full> {
+    pub(crate) fn grow_to_frames(&mut self) -> Result<(), Full> {
         let bytes = core::mem::replace(&mut self.spans, ArrayVec::new_const());
         bytes.into_iter().try_for_each(|span| self.insert(span.frames_outward()).map(drop))
     }
 
     /// True if the spans are as they should be.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         self.spans.iter().all(|span| span.len() > 0)
             && self.spans.iter().zip(self.spans.iter().skip(1)).all(|(low, high)| low.end < high.start)
     }

@@ -1,15 +1,11 @@
-//! Sizing and placing the metadata.
+//! Placing the metadata.
 
-use core::alloc::Layout;
-use core::mem::MaybeUninit;
-use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::super::{DropReason, Region, metadata_layout, zone_layout};
 use super::{build, runs};
-use crate::{Carver, PAGEBLOCK_FRAMES, Pageblock};
+use crate::{DropReason, Region};
 
 fn ram(start: u64, frames: u64) -> Region {
     Region::from((start * 4096, frames * 4096, true))
@@ -55,33 +51,6 @@ fn what_does_not_fit_changes_nothing() {
     }
     assert_eq!(runs(&map), before);
     assert_eq!(map.report().dropped(DropReason::Carved).regions, 0);
-}
-
-#[test]
-fn the_layout_holds_what_it_is_for_wherever_the_zone_starts() {
-    for frames in [1, 2, 511, 512, 513, 514, 1023, 1024, 1025, 40_000] {
-        let layout = zone_layout(frames);
-        let mut raw = vec![MaybeUninit::<u8>::uninit(); layout.size() + 1];
-        let mut carver = Carver::new(&mut raw[1..]); // at the worst byte
-        let blocks = (frames + 1023).div_ceil(PAGEBLOCK_FRAMES); // from the last frame of a block of the largest order
-        assert!(carver.take::<Pageblock>(blocks as usize).is_some());
-        assert!(carver.take::<u64>(blocks.div_ceil(64) as usize).is_some());
-        assert!(carver.take::<u8>((blocks * PAGEBLOCK_FRAMES) as usize).is_some());
-        // The sets: a row of 64 words for 64 pageblocks, and a row above.
-        assert!(carver.take::<u64>(64 * (blocks.div_ceil(64) as usize + blocks.div_ceil(4096) as usize)).is_some());
-        assert!(carver.remaining() <= 2 * layout.align(), "{frames}: {} bytes too many", carver.remaining());
-    }
-}
-
-#[test]
-fn per_cpu_parts_are_aligned_and_absurd_sizes_do_not_panic() {
-    let lists = Layout::from_size_align(100, 256).unwrap();
-    let layout = metadata_layout(1, 3, lists);
-    assert_eq!((layout.size() % 256, layout.align()), (0, 256));
-    assert_eq!(layout.size() - metadata_layout(1, 2, lists).size(), 256);
-    assert!(zone_layout(u64::MAX).size() > usize::MAX / 4);
-    assert!(metadata_layout(u64::MAX, usize::MAX, lists).size() > usize::MAX / 4);
-    assert!(zone_layout(1 << 32).size() as f64 / (1u64 << 32) as f64 <= 1.267);
 }
 
 proptest! {

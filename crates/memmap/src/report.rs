@@ -2,12 +2,12 @@
 
 use core::fmt;
 
-use crate::PAGE_SHIFT;
+use pageblock_frame::PAGE_SHIFT;
 
 /// Why bytes or regions of a map did not become usable frames.
 ///
 /// ```
-/// use pageblock_frame::region::DropReason;
+/// use pageblock_memmap::DropReason;
 /// assert_eq!(DropReason::Unaligned.name(), "not a whole frame");
 /// assert_eq!(DropReason::ALL.len(), DropReason::COUNT);
 /// ```
@@ -27,11 +27,11 @@ pub enum DropReason {
     Unaligned = 4,
     /// A region of another kind has these frames.
     Reserved = 5,
-    /// Below [`MapOptions::reserve_low`](super::MapOptions::reserve_low).
+    /// Below [`MapOptions::reserve_low`](crate::MapOptions::reserve_low).
     LowMemory = 6,
     /// The caller reserved these frames; the index is the reservation's.
     Requested = 7,
-    /// Taken by [`RegionMap::carve`](super::RegionMap::carve).
+    /// Taken by [`RegionMap::carve`](crate::RegionMap::carve).
     Carved = 8,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for DropReason {
 /// How much was dropped for one reason.
 ///
 /// ```
-/// use pageblock_frame::region::{DropReason, MapOptions, Region, RegionMap};
+/// use pageblock_memmap::{DropReason, MapOptions, Region, RegionMap};
 /// let map: RegionMap = RegionMap::build([Region::from((0x800, 0x1000, true))], &[], MapOptions::new()).unwrap();
 /// let clipped = map.report().dropped(DropReason::Unaligned);
 /// assert_eq!((clipped.regions, clipped.bytes, clipped.first), (1, 0x1000, Some(0)));
@@ -117,12 +117,12 @@ impl DropCount {
     }
 }
 
-/// What [`RegionMap::build`](super::RegionMap::build) read, and what it dropped and why.
+/// What [`RegionMap::build`](crate::RegionMap::build) read, and what it dropped and why.
 ///
 /// Every byte that was described as usable is either in a usable frame or in exactly one reason's count.
 ///
 /// ```
-/// use pageblock_frame::region::{DropReason, MapOptions, Region, RegionMap};
+/// use pageblock_memmap::{DropReason, MapOptions, Region, RegionMap};
 /// let regions = [Region::from((0, 0x8000, true)), Region::from((0x4000, 0x8000, true)), Region::from((0x1000, 1, false))];
 /// let map: RegionMap = RegionMap::build(regions, &[], MapOptions::new()).unwrap();
 /// let report = map.report();
@@ -139,7 +139,7 @@ pub struct RegionReport {
 }
 
 impl RegionReport {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             regions: 0,
             usable_bytes: 0,
@@ -177,26 +177,26 @@ impl RegionReport {
         self.dropped.iter().map(|count| count.bytes).sum()
     }
 
-    pub(super) fn saw(&mut self, usable_bytes: u64) {
+    pub(crate) fn saw(&mut self, usable_bytes: u64) {
         self.regions += 1;
         self.usable_bytes = self.usable_bytes.saturating_add(usable_bytes);
     }
 
     /// One region, `index`, is affected.
-    pub(super) fn note(&mut self, reason: DropReason, index: impl Into<Option<usize>>) {
+    pub(crate) fn note(&mut self, reason: DropReason, index: impl Into<Option<usize>>) {
         if let Some(count) = self.dropped.get_mut(reason as usize) {
             count.regions += 1;
             count.first = count.first.or(index.into());
         }
     }
 
-    pub(super) fn add_bytes(&mut self, reason: DropReason, bytes: u64) {
+    pub(crate) fn add_bytes(&mut self, reason: DropReason, bytes: u64) {
         if let Some(count) = self.dropped.get_mut(reason as usize) {
             count.bytes += bytes;
         }
     }
 
-    pub(super) fn add_frames(&mut self, reason: DropReason, frames: u64) {
+    pub(crate) fn add_frames(&mut self, reason: DropReason, frames: u64) {
         self.add_bytes(reason, frames << PAGE_SHIFT);
     }
 }

@@ -2,11 +2,8 @@
 
 use arrayvec::ArrayVec;
 
-use super::set::{Full, Span};
-use crate::NodeId;
-
-/// Nodes are numbered below this.
-pub const MAX_NODES: usize = 16;
+use crate::set::{Full, Span};
+use pageblock_frame::NodeId;
 
 #[derive(Clone, Copy, Debug)]
 struct Claim {
@@ -17,17 +14,17 @@ struct Claim {
 /// The claims of nodes on frames. Frames that nobody claims belong to node 0; where claims overlap the highest number
 /// wins, so that a map that says nothing about nodes (all 0) and one that does can be fed in together, in any order.
 #[derive(Clone, Debug)]
-pub(super) struct NodeClaims<const N: usize> {
+pub(crate) struct NodeClaims<const N: usize> {
     claims: ArrayVec<Claim, N>,
 }
 
 impl<const N: usize> NodeClaims<N> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { claims: ArrayVec::new_const() }
     }
 
     /// Records that the frames belong to the node.
-    pub(super) fn add(&mut self, frames: Span, node: NodeId) -> Result<(), Full> {
+    pub(crate) fn add(&mut self, frames: Span, node: NodeId) -> Result<(), Full> {
         if node.index() == 0 || frames.len() == 0 {
             return Ok(());
         }
@@ -43,13 +40,13 @@ impl<const N: usize> NodeClaims<N> {
     }
 
     /// The frame's node.
-    pub(super) fn node_of(&self, frame: u64) -> NodeId {
+    pub(crate) fn node_of(&self, frame: u64) -> NodeId {
         let claims = self.claims.iter().filter(|claim| claim.frames.start <= frame && frame < claim.frames.end);
         claims.map(|claim| claim.node).max().unwrap_or_default()
     }
 
     /// The node of the first frame, and how far the range is all on that node.
-    pub(super) fn head(&self, range: Span) -> (NodeId, u64) {
+    pub(crate) fn head(&self, range: Span) -> (NodeId, u64) {
         let node = self.node_of(range.start);
         let mut end = range.start;
         while end < range.end && self.node_of(end) == node {

@@ -4,9 +4,9 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::super::{MapOptions, Region, RegionKind, RegionMap, SpanRule, ZoneLimitError, ZoneLimits, ZoneSpan};
 use super::build;
-use crate::{NodeId, Pfn, PfnRange, ZoneKind};
+use crate::{MapOptions, Region, RegionKind, RegionMap, SpanRule, ZoneLimitError, ZoneLimits, ZoneSpan};
+use pageblock_frame::{NodeId, Pfn, PfnRange, ZoneKind};
 
 fn ram(start: u64, end: u64, node: u8) -> Region {
     Region::new(start << 12, end << 12, RegionKind::Usable).with_node(NodeId::new(node))

@@ -3,7 +3,7 @@
 //! Limine's crate needs no feature, its entries are `(base, length, type)`:
 //!
 //! ```
-//! use pageblock_frame::region::{Region, RegionKind};
+//! use pageblock_memmap::{Region, RegionKind};
 //! # struct Entry { base: u64, length: u64, entry_type: u64 }
 //! # let response = [Entry { base: 0x10_0000, length: 0x1000, entry_type: 0 }];
 //! # let entries = response.iter();
@@ -14,8 +14,8 @@
 //! assert_eq!(regions.map(|region| region.len()).sum::<u64>(), 0x1000);
 //! ```
 
-use super::raw::{Region, RegionKind};
-use crate::PAGE_SHIFT;
+use crate::region::{Region, RegionKind};
+use pageblock_frame::PAGE_SHIFT;
 
 /// Bytes of an e820 entry as the BIOS call writes it: base, length, type.
 const E820_ENTRY: usize = 20;
@@ -35,7 +35,7 @@ impl Region {
     /// 24 for PVH and multiboot 2. What is left over at the end is no entry; an entry size below 20 is taken for 20.
     ///
     /// ```
-    /// use pageblock_frame::region::{Region, RegionKind};
+    /// use pageblock_memmap::{Region, RegionKind};
     /// let mut table = [0u8; 48]; // two entries of PVH
     /// table[8..16].copy_from_slice(&0x9_fc00u64.to_le_bytes());
     /// table[16] = 1;
@@ -55,7 +55,7 @@ impl Region {
     /// of the specification: ask `GetMemoryMap`. A size below 32 is taken for 32.
     ///
     /// ```
-    /// use pageblock_frame::region::{Region, RegionKind};
+    /// use pageblock_memmap::{Region, RegionKind};
     /// let mut map = [0u8; 96]; // two descriptors, 48 bytes apart
     /// map[0] = 7; // conventional memory
     /// map[8..16].copy_from_slice(&0x10_0000u64.to_le_bytes());

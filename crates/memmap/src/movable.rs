@@ -1,9 +1,8 @@
 //! How much of each node's top is a Movable zone.
 
-use super::map::RegionMap;
-use super::node::MAX_NODES;
-use super::zones::{ZoneLimitError, ZoneLimits, hull, on};
-use crate::{MAX_PFN, NodeId, Order, PfnRange, ZoneKind};
+use crate::map::RegionMap;
+use crate::zones::{ZoneLimitError, ZoneLimits, hull, on};
+use pageblock_frame::{MAX_NODES, MAX_PFN, NodeId, Order, PfnRange, ZoneKind};
 
 /// No Movable zone: it would start above all frames.
 const NONE: u64 = MAX_PFN;
@@ -12,7 +11,7 @@ const NONE: u64 = MAX_PFN;
 ///
 /// What the kernel keeps is spread evenly over the nodes; a node that is smaller than its share passes the rest on.
 /// Memory below the highest zone that has any counts as the kernel's first: a Movable zone is cut from that zone only.
-pub(super) fn movable_starts<const N: usize>(
+pub(crate) fn movable_starts<const N: usize>(
     map: &RegionMap<N>,
     limits: &ZoneLimits,
 ) -> Result<[u64; MAX_NODES], ZoneLimitError> {

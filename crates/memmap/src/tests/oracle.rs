@@ -5,8 +5,8 @@ use std::vec::Vec;
 use bitvec::prelude::*;
 use proptest::prelude::*;
 
-use super::super::{DropReason, FrameClass, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
-use crate::{NodeId, PAGE_SIZE, Pfn};
+use crate::{DropReason, FrameClass, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
+use pageblock_frame::{NodeId, PAGE_SIZE, Pfn};
 
 const FRAMES: usize = 24;
 const BYTES: usize = FRAMES * PAGE_SIZE as usize;
@@ -115,7 +115,7 @@ fn reservations() -> impl Strategy<Value = Vec<PhysRange>> {
 }
 
 fn agrees(map: &RegionMap, oracle: &Oracle) -> Result<(), TestCaseError> {
-    let list = |set: &mut dyn Iterator<Item = super::super::FrameRun>| -> Vec<u64> {
+    let list = |set: &mut dyn Iterator<Item = crate::FrameRun>| -> Vec<u64> {
         set.flat_map(|run| run.range.start.as_u64()..run.range.end.as_u64()).collect()
     };
     let expect = |test: &dyn Fn(usize) -> bool| -> Vec<u64> {

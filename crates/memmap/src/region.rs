@@ -3,15 +3,15 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::{MAX_PFN, NodeId, PAGE_SHIFT, PhysAddr};
+use pageblock_frame::{MAX_PFN, NodeId, PAGE_SHIFT, PhysAddr};
 
 /// First byte that no frame number reaches: 16 TiB.
-pub(super) const LIMIT_BYTES: u64 = MAX_PFN << PAGE_SHIFT;
+pub(crate) const LIMIT_BYTES: u64 = MAX_PFN << PAGE_SHIFT;
 
 /// The bytes `start..end` of physical memory (the end is not in it).
 ///
 /// ```
-/// use pageblock_frame::region::PhysRange;
+/// use pageblock_memmap::PhysRange;
 /// let kernel = PhysRange::from(0x10_0000..0x18_0000);
 /// assert_eq!(kernel.len(), 0x8_0000);
 /// assert!(PhysRange::new(2.into(), 1.into()).is_inverted());
@@ -67,7 +67,7 @@ impl fmt::Display for PhysRange {
 /// Where regions overlap, every other kind wins over [`RegionKind::Usable`].
 ///
 /// ```
-/// use pageblock_frame::region::RegionKind;
+/// use pageblock_memmap::RegionKind;
 /// assert_eq!(RegionKind::from_e820(1), RegionKind::Usable);
 /// assert_eq!(RegionKind::from_e820(3), RegionKind::Reclaimable); // ACPI tables
 /// assert_eq!(RegionKind::from_e820(99), RegionKind::Reserved); // whatever it is, leave it alone
@@ -102,7 +102,7 @@ impl RegionKind {
     /// The kind of an entry of the Limine boot protocol's memory map.
     ///
     /// ```
-    /// use pageblock_frame::region::RegionKind;
+    /// use pageblock_memmap::RegionKind;
     /// assert_eq!(RegionKind::from_limine(0), RegionKind::Usable);
     /// assert_eq!(RegionKind::from_limine(5), RegionKind::Reclaimable);
     /// assert_eq!(RegionKind::from_limine(6), RegionKind::Kernel);
@@ -121,7 +121,7 @@ impl RegionKind {
     /// usable: the stack and the page tables of the caller may still be in it.
     ///
     /// ```
-    /// use pageblock_frame::region::RegionKind;
+    /// use pageblock_memmap::RegionKind;
     /// assert_eq!(RegionKind::from_uefi(7), RegionKind::Usable); // conventional memory
     /// assert_eq!(RegionKind::from_uefi(4), RegionKind::Reclaimable); // boot services data
     /// assert_eq!(RegionKind::from_uefi(11), RegionKind::Reserved); // memory-mapped I/O
@@ -145,7 +145,7 @@ impl RegionKind {
 /// One entry of a raw memory map.
 ///
 /// ```
-/// use pageblock_frame::region::{Region, RegionKind};
+/// use pageblock_memmap::{Region, RegionKind};
 /// use pageblock_frame::{NodeId, PhysAddr};
 ///
 /// let region = Region::new(0x10_0000u64, 0x20_0000u64, RegionKind::Usable).with_node(NodeId::new(1));
@@ -176,7 +176,7 @@ impl Region {
     /// end beyond the address space ends with it.
     ///
     /// ```
-    /// use pageblock_frame::region::{Region, RegionKind};
+    /// use pageblock_memmap::{Region, RegionKind};
     /// const LOW: Region = Region::from_e820(0, 0x9_fc00, 1);
     /// assert_eq!((LOW.len(), LOW.kind), (0x9_fc00, RegionKind::Usable));
     /// assert!(Region::from_e820(0, 0, 0).is_empty());

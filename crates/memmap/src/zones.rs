@@ -2,18 +2,14 @@
 
 use arrayvec::ArrayVec;
 
-use super::map::{FrameRun, RegionMap};
-use super::movable::movable_starts;
-use super::node::MAX_NODES;
-use crate::{MAX_PFN, NodeId, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
-
-/// The most zones that a map can have.
-pub const MAX_ZONES: usize = MAX_NODES * ZoneKind::COUNT;
+use crate::map::{FrameRun, RegionMap};
+use crate::movable::movable_starts;
+use pageblock_frame::{MAX_NODES, MAX_PFN, MAX_ZONES, NodeId, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
 
 /// Which frames a zone spans.
 ///
 /// ```
-/// use pageblock_frame::region::{MapOptions, Region, RegionMap, SpanRule, ZoneLimits};
+/// use pageblock_memmap::{MapOptions, Region, RegionMap, SpanRule, ZoneLimits};
 /// let ram = [Region::from((0, 0xc000_0000, true)), Region::from((0x1_0000_0000, 0x4000_0000, true))];
 /// let map: RegionMap = RegionMap::build(ram, &[], MapOptions::new()).unwrap();
 /// let spanned = |rule| map.zones(&ZoneLimits::default().spans(rule)).unwrap()[1].span.len();
@@ -33,7 +29,7 @@ pub enum SpanRule {
 ///
 /// ```
 /// use pageblock_frame::{Pfn, ZoneKind};
-/// use pageblock_frame::region::{MapOptions, Region, RegionMap, ZoneLimits};
+/// use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneLimits};
 /// let ram = [Region::from((0, 0x4000_0000, true))];
 /// let map: RegionMap = RegionMap::build(ram, &[], MapOptions::new()).unwrap();
 /// // A machine without old devices that keeps a quarter of its memory movable:
@@ -114,7 +110,7 @@ impl ZoneLimits {
     }
 
     /// The frames of each kind of zone, indexed by kind, where the Movable zone starts at `movable`.
-    pub(super) fn windows(&self, movable: u64) -> [PfnRange; ZoneKind::COUNT] {
+    pub(crate) fn windows(&self, movable: u64) -> [PfnRange; ZoneKind::COUNT] {
         let dma = self.dma_end.unwrap_or_default().as_u64();
         let dma32 = self.dma32_end.map_or(dma, Pfn::as_u64);
         let window = |start: u64, end: u64| PfnRange::new(Pfn::new(start), Pfn::new(end.min(movable)));
@@ -127,7 +123,7 @@ impl ZoneLimits {
 ///
 /// ```
 /// use pageblock_frame::{Pfn, ZoneKind};
-/// use pageblock_frame::region::{ZoneLimitError, ZoneLimits};
+/// use pageblock_memmap::{ZoneLimitError, ZoneLimits};
 /// let end = Pfn::new(1000);
 /// let limits = ZoneLimits { dma_end: Some(end), ..ZoneLimits::default() };
 /// assert_eq!(limits.check(), Err(ZoneLimitError::Unaligned { kind: ZoneKind::Dma, end }));
@@ -165,7 +161,7 @@ pub enum ZoneLimitError {
 ///
 /// ```
 /// use pageblock_frame::{NodeId, ZoneKind};
-/// use pageblock_frame::region::{MapOptions, Region, RegionMap, ZoneLimits, ZoneSpan};
+/// use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneLimits, ZoneSpan};
 /// let ram = [Region::from((0, 0x100_0000, true))];
 /// let map: RegionMap = RegionMap::build(ram, &[], MapOptions::new().reserve_low(0x10_0000)).unwrap();
 /// let dma: ZoneSpan = map.zones(&ZoneLimits::default()).unwrap()[0];
@@ -231,11 +227,11 @@ impl<const N: usize> RegionMap<N> {
 }
 
 /// The runs that are on this node.
-pub(super) fn on(runs: impl Iterator<Item = FrameRun>, node: NodeId) -> impl Iterator<Item = PfnRange> {
+pub(crate) fn on(runs: impl Iterator<Item = FrameRun>, node: NodeId) -> impl Iterator<Item = PfnRange> {
     runs.filter(move |run| run.node == node).map(|run| run.range)
 }
 
 /// From the first frame to the last.
-pub(super) fn hull(runs: impl Iterator<Item = PfnRange>) -> Option<PfnRange> {
+pub(crate) fn hull(runs: impl Iterator<Item = PfnRange>) -> Option<PfnRange> {
     runs.reduce(|low, high| PfnRange::new(low.start.min(high.start), low.end.max(high.end)))
 }

@@ -1,16 +1,16 @@
 //! The normalised memory map.
 
-use super::node::{MAX_NODES, NodeClaims};
-use super::raw::{LIMIT_BYTES, PhysRange, Region, RegionKind};
-use super::report::{DropReason, RegionReport};
-use super::set::{RangeSet, Span};
-use super::zones::ZoneLimits;
-use crate::{MAX_PFN, NodeId, PAGE_SHIFT, Pfn, PfnRange};
+use crate::node::NodeClaims;
+use crate::region::{LIMIT_BYTES, PhysRange, Region, RegionKind};
+use crate::report::{DropReason, RegionReport};
+use crate::set::{RangeSet, Span};
+use crate::zones::ZoneLimits;
+use pageblock_frame::{MAX_NODES, MAX_PFN, NodeId, PAGE_SHIFT, Pfn, PfnRange};
 
 /// Why a memory map was refused.
 ///
 /// ```
-/// use pageblock_frame::region::{MapOptions, Region, RegionError, RegionMap};
+/// use pageblock_memmap::{MapOptions, Region, RegionError, RegionMap};
 /// let far = Region::from((1 << 44, 0x1000, true));
 /// let error = RegionMap::<8>::build([far], &[], MapOptions::new()).unwrap_err();
 /// assert_eq!(error, RegionError::AboveLimit { index: 0 });
@@ -65,7 +65,7 @@ pub enum RegionError {
 /// What is broken in a map; [`RegionMap::check`] says so.
 ///
 /// ```
-/// use pageblock_frame::region::RegionMap;
+/// use pageblock_memmap::RegionMap;
 /// assert_eq!(RegionMap::<4>::empty().check(), Ok(()));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ pub enum RegionViolation {
 /// What [`RegionMap::build`] does besides following the map.
 ///
 /// ```
-/// use pageblock_frame::region::{MapOptions, Region, RegionMap};
+/// use pageblock_memmap::{MapOptions, Region, RegionMap};
 /// let ram = [Region::from((0, 0x20_0000, true))];
 /// let map: RegionMap = RegionMap::build(ram, &[], MapOptions::new().reserve_low(0x10_0000)).unwrap();
 /// assert_eq!((map.usable_frames(), map.present_frames()), (256, 512));
@@ -119,7 +119,7 @@ impl MapOptions {
 ///
 /// ```
 /// use pageblock_frame::Pfn;
-/// use pageblock_frame::region::{FrameClass, MapOptions, Region, RegionMap};
+/// use pageblock_memmap::{FrameClass, MapOptions, Region, RegionMap};
 /// let map: RegionMap = RegionMap::build([Region::from((0, 0x4000, true))], &[(0..1).into()], MapOptions::new()).unwrap();
 /// assert_eq!(map.class(Pfn::new(0)), FrameClass::Reserved);
 /// assert_eq!(map.class(Pfn::new(3)), FrameClass::Usable);
@@ -139,7 +139,7 @@ pub enum FrameClass {
 ///
 /// ```
 /// use pageblock_frame::NodeId;
-/// use pageblock_frame::region::{FrameRun, MapOptions, Region, RegionKind, RegionMap};
+/// use pageblock_memmap::{FrameRun, MapOptions, Region, RegionKind, RegionMap};
 /// let second = NodeId::new(1);
 /// let regions = [
 ///     Region::from((0, 0x8000, true)),
@@ -166,7 +166,7 @@ pub struct FrameRun {
 /// 3. `report` accounts for every byte that was described as usable.
 ///
 /// ```
-/// use pageblock_frame::region::{MapOptions, Region, RegionKind, RegionMap};
+/// use pageblock_memmap::{MapOptions, Region, RegionKind, RegionMap};
 /// let regions = [
 ///     Region::new(0x5000, 0x9000, RegionKind::Usable),
 ///     Region::new(0x0000, 0x5000, RegionKind::Usable),
@@ -409,7 +409,7 @@ impl<const N: usize> RegionMap<N> {
     pub fn carve(&mut self, bytes: u64, align: u64) -> Option<PfnRange> {
         let limits = ZoneLimits::default();
         let zones = [limits.dma32_end, limits.dma_end, None].map(Option::unwrap_or_default);
-        let place = zones.into_iter().find_map(|floor| super::layout::place(self.usable(), bytes, align, floor))?;
+        let place = zones.into_iter().find_map(|floor| crate::place::place(self.usable(), bytes, align, floor))?;
         let span = Span::new(place.start.as_u64(), place.end.as_u64());
         let lost = self.usable.subtract(span).ok()?;
         self.report.note(DropReason::Carved, None);

@@ -1,0 +1,39 @@
+//! Where the metadata goes.
+
+use pageblock_frame::{PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn, PfnRange};
+
+use crate::map::FrameRun;
+
+/// The best place for `bytes` bytes at or above `floor` in one of the runs.
+pub(crate) fn place(runs: impl Iterator<Item = FrameRun>, bytes: u64, align: u64, floor: Pfn) -> Option<PfnRange> {
+    if !align.is_power_of_two() || bytes == 0 {
+        return None;
+    }
+    let frames = bytes.div_ceil(PAGE_SIZE);
+    let step = align.div_ceil(PAGE_SIZE);
+    let mut best: Option<(u64, PfnRange)> = None;
+    for run in runs {
+        let (start, end) = (run.range.start.as_u64().max(floor.as_u64()), run.range.end.as_u64());
+        let Some(top) = end.checked_sub(frames) else { continue };
+        let bottom = start.div_ceil(step) * step;
+        for first in [bottom, top / step * step] {
+            if first < start || first > top {
+                continue;
+            }
+            let place = PfnRange::from_len(Pfn::new(first), frames);
+            let whole = whole_blocks(run.range) - whole_blocks(PfnRange::new(run.range.start, place.start));
+            let spoilt = whole - whole_blocks(PfnRange::new(place.end, run.range.end));
+            // Runs come ascending and the upper end second, so that the last of equals is the highest.
+            if best.is_none_or(|(least, _)| spoilt <= least) {
+                best = Some((spoilt, place));
+            }
+        }
+    }
+    best.map(|(_, place)| place)
+}
+
+/// Pageblocks that are wholly in the range.
+fn whole_blocks(range: PfnRange) -> u64 {
+    let first = range.start.as_u64().div_ceil(PAGEBLOCK_FRAMES);
+    (range.end.as_u64() / PAGEBLOCK_FRAMES).saturating_sub(first)
+}
