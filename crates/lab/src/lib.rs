@@ -16,6 +16,7 @@
 
 pub mod commands;
 mod error;
+#[cfg(feature = "experiments")]
 #[expect(dead_code, unused_imports, reason = "experiments that use it are being added")]
 mod machine;
 pub mod memmap;
@@ -23,6 +24,7 @@ mod replay;
 mod report;
 pub mod state;
 pub mod trace;
+#[cfg(feature = "experiments")]
 mod workload;
 
 pub use commands::main;

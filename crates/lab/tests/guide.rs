@@ -110,6 +110,10 @@ fn fault_of_cargo(words: &[String]) -> Option<String> {
     let ours = ["run", "test", "bench", "doc", "check", "build", "package", "install", "deny", "add"];
     let known = words.first().is_some_and(|word| ours.contains(&word.as_str()));
     let whole = value(words, &["-p", "--package"]).is_none() && value(words, &["--manifest-path"]).is_none();
+    if words.first().is_some_and(|word| word == "experiment") {
+        // An alias of .cargo/config.toml.
+        return fault_of_pageblock(&[&["run".to_owned()], &words[1..]].concat());
+    }
     if words.first().is_some_and(|word| word == "run") && whole {
         let rest = words.iter().skip_while(|word| *word != "--").skip(1).cloned().collect::<Vec<_>>();
         return fault_of_pageblock(&rest);
@@ -156,6 +160,7 @@ fn wrong_commands_are_found() {
         "pageblock replay T --nonsense",
         "pageblock run nonsense",
         "cargo run --release -- nonsense",
+        "cargo experiment nonsense",
         "cargo test -p nonsense",
         "cargo nonsense",
         "./ci.sh nonsense",

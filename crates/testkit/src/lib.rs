@@ -1,17 +1,17 @@
 //! What the tests, fuzz targets and benches of `pageblock` share. Not published; the standard library is welcome here.
 //!
-//! * [`Op`]: one operation on an allocator, good or bad. [`strategy`] makes sequences of them for proptest, and its
-//!   [`arbitrary::Arbitrary`] implementation makes them out of a fuzzer's bytes.
+//! * [`Op`]: one operation on an allocator, good or bad. `strategy` (feature `proptest`) makes sequences of them for proptest,
+//!   and its `Arbitrary` implementation (feature `arbitrary`) makes them out of a fuzzer's bytes.
 //! * [`Oracle`]: what must be true, from a set of owned frames that knows nothing of buddies, lists or orders of merging.
 //! * [`Driver`]: applies an [`Op`] to a [`Subject`] (an allocator under test) and to the oracle, and compares.
 //! * [`decompose()`]: the per-order counts that a set of free frames must have, found the slow and obvious way.
 //! * [`maps`]: memory maps as firmware delivers them on a bad day, and the frames that are in them.
-//! * [`regions`]: such maps out of random bytes, and whether the normaliser gets them right.
+//! * `regions` (feature `arbitrary`): such maps out of random bytes, and whether the normaliser gets them right.
 //! * [`movables`]: an owner of movable memory over nothing but a table, and one that breaks every promise.
 //! * [`caches`]: an owner of memory that it gives up, and breaks its word where told to.
 //! * [`owners`]: a hosted machine whose owners of memory are the test's.
 //! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
-//! * [`conformance`]: points that every frame allocator should pass, run against ours and against those of others.
+//! * [`conformance`]: points that every frame allocator should pass, run against ours and, with the feature `peers`, those of others.
 //!
 //! # Where `unsafe` is
 //! In [`host`] and [`owners`] (the platform promises, and storage that outlives what lives in it) and in the adapter for a peer whose
@@ -19,6 +19,8 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "arbitrary")]
+mod bytes;
 pub mod caches;
 pub mod conformance;
 mod decompose;
@@ -29,7 +31,9 @@ pub mod movables;
 mod op;
 mod oracle;
 pub mod owners;
+#[cfg(feature = "arbitrary")]
 pub mod regions;
+#[cfg(feature = "proptest")]
 pub mod strategy;
 
 pub use decompose::{Counts, decompose};

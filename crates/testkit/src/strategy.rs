@@ -15,7 +15,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::Op;
-use crate::op::FLAGS;
 
 /// Orders as requests have them: 80 % 0, then 1 to 3, a few up to 10.
 pub fn usual_order() -> impl Strategy<Value = Order> + Clone {
@@ -34,7 +33,7 @@ pub fn ordinary_type() -> impl Strategy<Value = MigrateType> + Clone {
 
 /// Any of the flags that a zone looks at, one at a time.
 pub fn any_flags() -> impl Strategy<Value = AllocFlags> + Clone {
-    select(&FLAGS[..])
+    select(&Op::FLAGS[..])
 }
 
 /// What a kernel does: allocations and frees in balance, some bulk, no faults.

@@ -3,6 +3,7 @@
 pub mod map;
 mod proc;
 mod replay;
+#[cfg(feature = "experiments")]
 mod run;
 
 use std::process::ExitCode;
@@ -29,8 +30,16 @@ enum Command {
     /// Print the zones after a replay in the format of /proc/pagetypeinfo
     Pagetypeinfo(proc::ProcArgs),
     /// Run an experiment of one of the seed documents
+    #[cfg(feature = "experiments")]
     #[command(subcommand)]
     Run(run::Experiment),
+    /// Run an experiment: `cargo experiment`, in a build that has them
+    #[cfg(not(feature = "experiments"))]
+    Run {
+        /// The experiment, and its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        experiment: Vec<String>,
+    },
 }
 
 /// Runs the command line. Without arguments: replays the bundled trace and writes its report to `target/report`.
@@ -41,7 +50,13 @@ pub fn main() -> ExitCode {
         Some(Command::Map(args)) => map::run(&args),
         Some(Command::Buddyinfo(args)) => proc::buddyinfo(&args),
         Some(Command::Pagetypeinfo(args)) => proc::pagetypeinfo(&args),
+        #[cfg(feature = "experiments")]
         Some(Command::Run(experiment)) => run::run(&experiment),
+        #[cfg(not(feature = "experiments"))]
+        Some(Command::Run { experiment }) => Err(anyhow::anyhow!(
+            "this build has no experiments; `cargo experiment {}` has them",
+            experiment.join(" ").escape_debug()
+        )),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! What a replay found, for people and for programs.
 
 mod html;
+#[cfg(feature = "experiments")]
 mod index;
 mod plots;
 mod tables;
@@ -10,10 +11,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+#[cfg(feature = "experiments")]
 pub(crate) use index::add;
+#[cfg(feature = "experiments")]
 pub(crate) use plots::{CELL, draw_row};
-pub(crate) use tables::tables;
-pub(crate) use tables::{plain, trimmed};
+#[cfg(feature = "experiments")]
+pub(crate) use tables::trimmed;
+pub(crate) use tables::{plain, tables};
 
 use crate::replay::Outcome;
 

@@ -9,6 +9,7 @@ mod line;
 mod reader;
 mod source;
 mod text;
+mod zstd;
 
 pub use event::{Allocation, Compaction, Event, Extfrag, ListMove, Record};
 pub use gfp::{GfpText, parse_gfp};

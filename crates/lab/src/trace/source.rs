@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::zstd::Decompressed;
 use crate::InputError;
 
 /// The first bytes of a zstd frame.
@@ -50,12 +51,8 @@ impl LineSource {
         let bytes = Rc::new(Cell::new(0));
         let mut raw = BufReader::with_capacity(BUFFER, Counted { file, bytes: Rc::clone(&bytes) });
         let compressed = raw.fill_buf().map_err(open)?.starts_with(&ZSTD_MAGIC);
-        let input: Box<dyn BufRead> = if compressed {
-            let decoder = zstd::stream::read::Decoder::with_buffer(raw).map_err(open)?;
-            Box::new(BufReader::with_capacity(BUFFER, decoder))
-        } else {
-            Box::new(raw)
-        };
+        let input: Box<dyn BufRead> =
+            if compressed { Box::new(BufReader::with_capacity(BUFFER, Decompressed::new(raw))) } else { Box::new(raw) };
         Ok(Self { path: path.to_owned(), input, line: Vec::with_capacity(512), number: 0, bytes, size: metadata.len() })
     }
 
