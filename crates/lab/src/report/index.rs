@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Context;
 
 const END: &str = "</body></html>\n";
+#[cfg(feature = "experiments")]
 const EMPTY: &str = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>pageblock</title>\
     <style>body{font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto}\
     pre{overflow-x:auto;font-size:12.5px}svg{max-width:100%;height:auto}</style></head>\n<body>\n</body></html>\n";
@@ -54,6 +55,7 @@ fn read(directory: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Adds an experiment's part to the directory's page, which is made if there is none.
+#[cfg(feature = "experiments")]
 pub(crate) fn add(directory: &Path, name: &str, part: &str) -> anyhow::Result<()> {
     let page = read(directory)?.unwrap_or_else(|| EMPTY.to_owned());
     let path = directory.join("index.html");

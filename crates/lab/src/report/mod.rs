@@ -1,7 +1,6 @@
 //! What a replay found, for people and for programs.
 
 mod html;
-#[cfg(feature = "experiments")]
 mod index;
 mod plots;
 mod tables;
