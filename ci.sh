@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom sanitize fuzz nostd adapters package kernel)
+jobs_in_order=(fmt clippy test doc loom sanitize fuzz nostd adapters package cross kernel)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -114,6 +114,32 @@ job_package() { # the published crates are packaged, and built from their packag
     cargo package --workspace "${excluded[@]}" --allow-dirty --target-dir "$place" || status=$?
     rm -rf "$place" "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/pageblock-*
     return "$status"
+}
+
+# build_for TARGET DIRECTORY ARGUMENTS: `cargo build` for a target whose `core` is installed, can be downloaded, or is built here.
+build_for() {
+    local target=$1 directory=$2 made=target/cross-sysroot
+    shift 2
+    if rustup target list --installed 2>/dev/null | grep -qx "$target" || rustup target add "$target" >/dev/null 2>&1; then
+        cargo build --quiet --target "$target" --target-dir "$directory" "$@"
+    else
+        .ci/cross/sysroot.sh "$made" "$target"
+        CROSS_SYSROOT="$PWD/$made/sysroot" RUSTC="$PWD/.ci/cross/rustc.sh" \
+            cargo build --quiet --target "$target" --target-dir "$directory-own-core" "$@"
+    fi
+}
+
+job_cross() { # the core crates build for every architecture, and with each feature of the facade (CROSS_TARGETS="..." for some)
+    local targets="${CROSS_TARGETS:-x86_64-unknown-none i686-unknown-linux-gnu aarch64-unknown-none aarch64-unknown-none-softfloat
+        riscv64imac-unknown-none-elf riscv64gc-unknown-none-elf riscv32imac-unknown-none-elf armv7a-none-eabi thumbv7em-none-eabi
+        loongarch64-unknown-none loongarch64-unknown-none-softfloat}"
+    local target crate core=()
+    for crate in frame memmap buddy pcp lru compaction mlock reclaim; do core+=(--package "pageblock-$crate"); done
+    for target in $targets; do
+        say "$target"
+        # One directory for all targets: what runs on the host is built once.
+        build_for "$target" target/cross --lib "${core[@]}" --package pageblock
+    done
 }
 
 job_kernel() { # the kernel boots in QEMU, on one and four CPUs

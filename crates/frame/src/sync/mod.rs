@@ -8,7 +8,8 @@
 //! * [`Slot`]: a `u32` that is only touched under a lock or by one owner, but lives in shared storage.
 //! * [`CpuStacks`]: per-CPU stacks of frames, entered by their owner without lock or read-modify-write.
 //! * [`Once`]: written once, read for ever.
-//! * Atomics: used with the weakest ordering that is right, each pair justified where it is used.
+//! * Atomics: used with the weakest ordering that is right, each pair justified where it is used. Targets without 64-bit atomics
+//!   keep figures of 64 bits in two halves (`split`).
 //!
 //! Constructors are `const` except under the model checker, whose objects must be made inside a model;
 //! [`const_unless_model!`](crate::const_unless_model) writes both forms.
@@ -29,6 +30,8 @@ use crate::platform::{IrqState, Platform};
 mod model;
 #[cfg(not(loom))]
 mod real;
+#[cfg(any(all(test, not(loom)), not(target_has_atomic = "64")))]
+mod split;
 
 pub mod stacks;
 

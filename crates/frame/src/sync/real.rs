@@ -112,10 +112,17 @@ atomic! {
     AtomicU8(u8), arithmetic;
     AtomicU16(u16), arithmetic;
     AtomicU32(u32), arithmetic;
-    AtomicU64(u64), arithmetic;
     AtomicUsize(usize), arithmetic;
+}
+
+#[cfg(target_has_atomic = "64")]
+atomic! {
+    AtomicU64(u64), arithmetic;
     AtomicI64(i64), arithmetic;
 }
+
+#[cfg(not(target_has_atomic = "64"))]
+pub use super::split::{AtomicI64, AtomicU64};
 
 /// A spin lock around a value.
 ///
