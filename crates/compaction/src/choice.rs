@@ -1,6 +1,8 @@
-//! Choosing by occupancy: which pageblocks to empty, and how full the ones must be that take what they held.
+//! Choosing by occupancy: which pageblocks to empty, and how full a pageblock must be to take their contents.
 //!
 //! One pass over the pageblocks' counts, a load or two each and no frame looked at, gives both.
+
+use core::ops::Range;
 
 use arrayvec::ArrayVec;
 use pageblock_buddy::{ZoneScan, note_of, part_note_of};
@@ -8,8 +10,9 @@ use pageblock_frame::{
     BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Platform, StateTable,
 };
 
-use crate::moving::keep;
-use crate::{Config, Request};
+use crate::cluster::{BLOCK, keep};
+use crate::config::Config;
+use crate::request::Request;
 
 /// Candidates kept of one pass.
 const CANDIDATES: usize = 8;
@@ -28,7 +31,7 @@ pub(crate) struct Candidate {
     pub(crate) block: u32,
 }
 
-/// What one pass found.
+/// The result of one pass.
 #[derive(Debug)]
 pub(crate) struct Choice {
     /// The emptiest first.
@@ -60,11 +63,11 @@ pub(crate) const fn is_foreign_target(b: &Pageblock) -> bool {
 }
 
 /// The note that says: could not be emptied with this many free frames.
-pub(crate) const fn hopeless(free: u16) -> u16 {
+pub(crate) const fn note_for(free: u16) -> u16 {
     free + 1
 }
 
-/// What may be emptied for a request.
+/// Which pageblocks may be emptied for a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources {
     /// Fewest frames that must belong to the allocator.
@@ -90,10 +93,10 @@ impl Sources {
     /// Whether a pageblock may be emptied, as far as its counts say.
     #[inline(always)]
     pub(crate) const fn contain(self, b: &Pageblock) -> bool {
-        // An isolated pageblock's type is in nobody's set.
+        // An isolated pageblock's type is in no set.
         let kind = self.types >> (b.migrate_type as u8) & 1 == 1;
         let note = if self.least > 1 { note_of(b) } else { part_note_of(b) };
-        b.managed >= self.least && kind && note != hopeless(b.free)
+        b.managed >= self.least && kind && note != note_for(b.free)
     }
 }
 
@@ -101,7 +104,7 @@ impl Choice {
     /// Looks at `blocks`; `skip` is asked for pageblocks tried before.
     pub(crate) fn make<P: Platform>(
         scan: &ZoneScan<'_, '_, P>,
-        blocks: core::ops::Range<u32>,
+        blocks: Range<u32>,
         sources: Sources,
         skip: impl Fn(u32) -> bool,
     ) -> Self {
@@ -165,33 +168,58 @@ impl Choice {
     }
 }
 
-/// Whether the frames of an aligned block are all free or in movable blocks inside it that are small enough: how many are in use, or
-/// else which frame is in the way, if one alone can be named. Also how many state bytes were read.
+/// A frame that keeps its pageblock from being emptied; `None` if no single one can be named.
+pub(crate) type Blocker = Option<u32>;
+
+/// What reading the states of an aligned block has shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Appraisal {
+    /// Frames in use, if all of them are in movable blocks that are small enough.
+    pub(crate) used: Result<u32, Blocker>,
+    /// State bytes that were read.
+    pub(crate) read: u32,
+}
+
+/// Whether the frames of an aligned block are all free, or in movable blocks inside it that are small enough.
 pub(crate) fn appraise(
     states: StateTable<'_>,
     map: &[u64; BLOCK_WORDS],
-    (index, frames): (u32, u32),
+    frames: Range<u32>,
     config: &Config,
-) -> (Result<u32, Option<u32>>, u32) {
-    let (mut used, mut read) = (0, 0);
-    let mut at = index & !63;
-    while at < index + frames {
-        let mask = word_mask(at, (index, frames));
-        read += mask.count_ones();
-        match appraise_word(states, map, (at, mask), config) {
-            Ok(part) => used += part.used,
-            Err(obstacle) => return (Err(obstacle), read),
+) -> Appraisal {
+    let mut result = Appraisal { used: Ok(0), read: 0 };
+    for at in words_of(&frames) {
+        let word = Word::new(at, &frames);
+        result.read += word.mask.count_ones();
+        match appraise_word(states, map, word, config) {
+            Ok(part) => result.used = result.used.map(|used| used + part.used),
+            Err(blocker) => return Appraisal { used: Err(blocker), ..result },
         }
-        at += 64;
     }
-    (Ok(used), read)
+    result
 }
 
-/// The frames of the word that begins at `at` that belong to a range which reaches into it.
-pub(crate) fn word_mask(at: u32, (index, frames): (u32, u32)) -> u64 {
-    let from = index.max(at) - at;
-    let to = (index + frames).min(at + 64) - at;
-    (u64::MAX >> (64 - (to - from))) << from
+/// The first frames of the words that a range reaches into.
+pub(crate) fn words_of(frames: &Range<u32>) -> impl Iterator<Item = u32> + use<> {
+    (frames.start & !63..frames.end).step_by(64)
+}
+
+/// Some of 64 frames.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Word {
+    /// First of the 64 frames.
+    pub(crate) at: u32,
+    /// One bit for each frame in question.
+    pub(crate) mask: u64,
+}
+
+impl Word {
+    /// Those of the word that begins at `at` that belong to a range which reaches into it.
+    pub(crate) fn new(at: u32, frames: &Range<u32>) -> Self {
+        let from = frames.start.max(at) - at;
+        let to = frames.end.min(at + 64) - at;
+        Self { at, mask: (u64::MAX >> (64 - (to - from))) << from }
+    }
 }
 
 /// What is in use among 64 frames, all of which can be moved.
@@ -203,14 +231,15 @@ pub(crate) struct Part {
     pub(crate) used: u32,
 }
 
-/// [`appraise`] for those of 64 frames that a mask names.
+/// [`appraise`] for some of 64 frames.
 #[inline(always)]
 pub(crate) fn appraise_word(
     states: StateTable<'_>,
     map: &[u64; BLOCK_WORDS],
-    (at, mask): (u32, u64),
+    word: Word,
     config: &Config,
-) -> Result<Part, Option<u32>> {
+) -> Result<Part, Blocker> {
+    let Word { at, mask } = word;
     let (heads, movable) = (states.heads(at) & mask, states.movable_heads(at) & mask);
     if heads != movable {
         return Err(Some(at + (heads & !movable).trailing_zeros().min(63)));
@@ -218,11 +247,12 @@ pub(crate) fn appraise_word(
     let free = map.get(at as usize / 64 % BLOCK_WORDS).map_or(0, |word| (word & mask).count_ones());
     let singles = movable.count_ones();
     let used = if free + singles == mask.count_ones() { singles } else { sum_of_orders(states, at, movable, config)? };
+    // Frames that are neither free nor in a movable block are holes, reserved, or tails of a block from below.
     if used + free == mask.count_ones() { Ok(Part { heads: movable, used }) } else { Err(None) }
 }
 
 /// Frames in the movable blocks with these heads; the head of one that is too large to be moved, if there is one.
-fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, Option<u32>> {
+fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, Blocker> {
     let mut left = heads;
     let mut sum = 0;
     while left != 0 {
@@ -236,29 +266,39 @@ fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -
     Ok(sum)
 }
 
-/// The aligned block of `order` below a pageblock that costs least to empty, if any can be: its first index.
+/// A part of a pageblock that can be emptied, if there is one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BestPart {
+    /// Its first frame.
+    pub(crate) index: Option<u32>,
+    /// State bytes that were read to find it.
+    pub(crate) read: u32,
+}
+
+/// The aligned block of `order` below a pageblock that costs least to empty.
 pub(crate) fn best_part(
     states: StateTable<'_>,
     map: &[u64; BLOCK_WORDS],
-    (block, order): (u32, Order),
+    block: u32,
+    order: Order,
     config: &Config,
-) -> (Option<u32>, u32) {
+) -> BestPart {
     let frames = order.frames() as u32;
-    let (mut best, mut read) = (None, 0);
-    let mut offset = 0;
-    while offset < PAGEBLOCK_FRAMES as u32 {
+    let mut best = BestPart { index: None, read: 0 };
+    let mut most = 0;
+    for offset in (0..BLOCK).step_by(frames as usize) {
         let free = free_in(map, offset, frames);
-        if free > 0 && best.is_none_or(|(_, most)| most < free) {
-            let index = block * PAGEBLOCK_FRAMES as u32 + offset;
-            let (used, looked) = appraise(states, map, (index, frames), config);
-            read += looked;
-            if used.is_ok() {
-                best = Some((index, free));
+        // A part with nothing free costs as much as it makes.
+        if free > most {
+            let index = block * BLOCK + offset;
+            let part = appraise(states, map, index..index + frames, config);
+            best.read += part.read;
+            if part.used.is_ok() {
+                (best.index, most) = (Some(index), free);
             }
         }
-        offset += frames;
     }
-    (best.map(|(index, _)| index), read)
+    best
 }
 
 fn free_in(map: &[u64; BLOCK_WORDS], offset: u32, frames: u32) -> u32 {

@@ -1,21 +1,22 @@
 //! What compaction remembers of one zone between runs.
 
 use pageblock_buddy::{Patience, Zone};
-use pageblock_frame::migration::{Migrate, MigrateMode};
+use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::sync::{AtomicBool, AtomicU32, Ordering};
-use pageblock_frame::trace::{CompactEvent, CompactResult, DeferState, Event, RunCounts, ScanPositions};
-use pageblock_frame::{Order, Platform, ZoneKind, const_unless_model};
+use pageblock_frame::trace::{CompactEvent, DeferState, Event};
+use pageblock_frame::{Order, Platform, const_unless_model};
 
+use crate::config::Config;
 use crate::counters::{Counters, VmStat};
-use crate::{Config, Deferral, Outcome, Proof, Request, Search, linear, occupancy, suitable};
+use crate::defer::{Deferral, Proof};
 
-/// A position that nobody has remembered yet: outside every zone.
+/// A position that has not been remembered yet: outside every zone.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// One zone's compaction: positions, flags, deferral, counters. Shared between CPUs, without a lock: all of it is hints, which
-/// may be lost or stale, and no value of which is unsafe.
+/// One zone's compaction: positions, flags, deferral, counters. Shared between CPUs without a lock: they are hints, which may be
+/// lost or stale, and every value is safe.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
 /// | positions | any; outside the zone means its end | any run |
 /// | `flush` | scanners have met since skip bits were cleared | any run, [`reset_if_due`](Self::reset_if_due) |
@@ -77,47 +78,7 @@ impl Compactor {
         self.counters.read()
     }
 
-    /// Whether a run for a block of `order` would help (`compaction_suitable()`): `Continue`, or `Success` if there is one already, or
-    /// `Skipped`. `limit` is the highest zone that whoever asks could use.
-    #[must_use]
-    pub fn suitable<P: Platform>(&self, zone: &Zone<'_>, order: Order, limit: ZoneKind) -> CompactResult {
-        let request = Request { limit, ..Request::kswapd(order) };
-        match suitable::suitable::<P>(zone, &self.config, &request) {
-            CompactResult::NotSuitableZone => CompactResult::Skipped,
-            result => result,
-        }
-    }
-
-    /// Compacts the zone once (`compact_zone()`), unless its watermarks or fragmentation say that it would not help. Deferral is
-    /// the caller's business.
-    pub fn run<P: Platform, M: Migrate>(&self, zone: &Zone<'_>, migrator: &M, request: &Request) -> Outcome {
-        let result = suitable::suitable::<P>(zone, &self.config, request);
-        P::trace(&Event::Compaction(CompactEvent::Suitable {
-            node: zone.node(),
-            zone: zone.kind(),
-            order: request.order,
-            result,
-        }));
-        match result {
-            CompactResult::Continue => {}
-            CompactResult::Success => return Outcome::unstarted(CompactResult::Success),
-            _ => return Outcome::unstarted(CompactResult::Skipped),
-        }
-        let patience = if request.mode == MigrateMode::Async { Patience::Note } else { Patience::Wait };
-        let scan = zone.scan::<P>(patience);
-        let began = P::now();
-        let (outcome, at) = match self.config.search {
-            Search::Occupancy => occupancy::run(self, &scan, migrator, request),
-            Search::Linear | Search::FreeLists => linear::run(self, &scan, migrator, request),
-        };
-        self.counters.add_run(&outcome.counts, request.origin);
-        let nanoseconds = P::now().saturating_sub(began);
-        let Outcome { result: status, counts, .. } = outcome;
-        self.trace_run::<P>(CompactEvent::End { at, status, counts, nanoseconds });
-        outcome
-    }
-
-    /// Emits the begin or the end of a run, from the seed's first patch on.
+    /// Emits the begin or the end of a run, from the first patch of 2013 on.
     pub(crate) fn trace_run<P: Platform>(&self, event: CompactEvent) {
         if self.config.patches.trace_runs {
             P::trace(&Event::Compaction(event));
@@ -202,16 +163,4 @@ impl Compactor {
         let (considered, shift, failed) = self.deferral.state();
         DeferState { node: zone.node(), zone: zone.kind(), order, failed, considered, shift }
     }
-}
-
-/// Positions as frames, for an event.
-pub(crate) fn positions(zone: &Zone<'_>, (migrate, free): (u32, u32), mode: MigrateMode) -> ScanPositions {
-    ScanPositions { zone: zone.span(), migrate: zone.pfn_of(migrate), free: zone.pfn_of(free), mode }
-}
-
-/// Says that a batch was moved.
-pub(crate) fn trace_batch<P: Platform>(counts: &RunCounts, before: &RunCounts) {
-    let migrated = counts.migrated - before.migrated;
-    let failed = counts.failed - before.failed;
-    P::trace(&Event::Compaction(CompactEvent::Migrate { migrated, failed }));
 }

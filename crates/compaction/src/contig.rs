@@ -1,18 +1,23 @@
 //! Contiguous ranges: emptying a range of frames that the caller names.
 
+use core::ops::Range;
+
 use pageblock_buddy::{Held, Patience, Zone, ZoneScan};
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode};
 use pageblock_frame::trace::RunCounts;
-use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, Platform};
+use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, Pfn, PfnRange, Platform};
 
-use crate::Compactor;
-use crate::moving::{CLUSTER, Cluster, Mover, Stock, keep};
+use crate::cluster::{BLOCK, CLUSTER, Cluster, keep};
+use crate::compactor::Compactor;
+use crate::config::Config;
+use crate::migration::{Migration, Sources};
+use crate::request::Origin;
+use crate::targets::{Targets, WithheldRange};
 
-const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
-/// Times that what is still in the range is tried to be moved.
+/// Times that the blocks left in the range are tried to be moved.
 const ROUNDS: u32 = 5;
 
-/// Why a range could not be had. Nothing is allocated then, but some of what was in the range may have moved.
+/// Why a range could not be had. Nothing is allocated then, but some blocks of the range may have moved.
 ///
 /// ```
 /// use pageblock_compaction::ContigError;
@@ -25,24 +30,27 @@ pub enum ContigError {
     /// The range is empty, or not inside the zone.
     #[error("not a range of this zone")]
     OutOfRange,
-    /// Another run, or somebody else, has withheld a pageblock of it.
-    #[error("withheld by somebody else")]
+    /// Another run has withheld a pageblock of it.
+    #[error("withheld by another run")]
     Busy,
     /// A block in it cannot be moved.
     #[error("the block at {0} cannot be moved")]
     Unmovable(Pfn),
-    /// There is no room for what would have to move.
+    /// There is no room for the blocks that would have to move.
     #[error("no room for what is in the range")]
     NoRoom,
-    /// The owner's answer to [`Migrate::interrupt`] was fatal.
+    /// The migrator's answer to [`Migrate::interrupt`] was fatal.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// How the search for one block to move went.
-enum Held1 {
+/// What holds a frame of the range.
+enum RangeHolder {
+    /// Nothing, or the frame is reserved, or a hole.
     None,
+    /// A block that can be moved; its head may lie below the range.
     Movable(Held),
+    /// A block that cannot, up to this frame.
     Stuck(u32),
 }
 
@@ -67,31 +75,28 @@ impl Compactor {
             return Err(ContigError::OutOfRange);
         }
         let scan = zone.scan::<P>(Patience::Wait);
-        let mover = Mover { scan: &scan, migrator, mode, passes: self.config().passes };
-        let mut work = Contig { mover, start, end: last + 1, counts: RunCounts::default(), config: self.config() };
-        let (first, last) = (start / BLOCK, last / BLOCK);
-        let mut withheld = first;
-        while withheld <= last && scan.withhold(withheld).is_some() {
-            withheld += 1;
-        }
-        let result = if withheld > last { work.clear_and_take() } else { Err(ContigError::Busy) };
-        (first..withheld).for_each(|block| scan.restore(block));
-        self.counters.add_run(&work.counts, crate::Origin::Direct);
+        let migration = Migration { scan: &scan, migrator, mode, passes: self.config().passes };
+        let mut work =
+            Contig { migration, range: start..last + 1, counts: RunCounts::default(), config: self.config() };
+        // Frees of the range stay in it from here on, and nothing is allocated from it but by `take`.
+        let withheld = WithheldRange::new(&scan, start / BLOCK..last / BLOCK + 1);
+        let result = if withheld.is_complete() { work.clear_and_take() } else { Err(ContigError::Busy) };
+        drop(withheld);
+        self.counters.add_run(&work.counts, Origin::Direct);
         result
     }
 }
 
 struct Contig<'a, 'z, 'm, P, M> {
-    mover: Mover<'a, 'z, 'm, P, M>,
-    start: u32,
-    end: u32,
+    migration: Migration<'a, 'z, 'm, P, M>,
+    range: Range<u32>,
     counts: RunCounts,
-    config: &'a crate::Config,
+    config: &'a Config,
 }
 
 impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
     const fn scan(&self) -> &'a ZoneScan<'z, 'm, P> {
-        self.mover.scan
+        self.migration.scan
     }
 
     fn clear_and_take(&mut self) -> Result<(), ContigError> {
@@ -102,29 +107,31 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
                 return Ok(());
             }
         }
-        let at = stuck.unwrap_or(self.start);
+        let at = stuck.unwrap_or(self.range.start);
         Err(ContigError::Unmovable(self.scan().zone().pfn_of(at)))
     }
 
-    /// Moves what can be moved out of the range; returns the first block that stayed.
+    /// Moves movable blocks out of the range; returns the first block that stayed.
     fn clear(&mut self) -> Result<Option<u32>, ContigError> {
         let mut stuck = None;
-        let mut at = self.start;
-        while at < self.end {
-            if self.mover.migrator.interrupt() == Interrupt::Fatal {
+        let mut at = self.range.start;
+        while at < self.range.end {
+            if self.migration.migrator.interrupt() == Interrupt::Fatal {
                 return Err(ContigError::Interrupted);
             }
             let mut wanted = Cluster::new();
-            while at < self.end && !wanted.is_full() {
+            while at < self.range.end && !wanted.is_full() {
                 match self.holder(at) {
-                    Held1::None => at += 1,
+                    RangeHolder::None => at += 1,
                     // One order a cluster, so that one kind of target serves.
-                    Held1::Movable(held) if wanted.first().is_some_and(|first| first.order() != held.order()) => break,
-                    Held1::Movable(held) => {
+                    RangeHolder::Movable(held) if wanted.first().is_some_and(|first| first.order() != held.order()) => {
+                        break;
+                    }
+                    RangeHolder::Movable(held) => {
                         at = held.index + held.order().frames() as u32;
                         keep(&mut wanted, held);
                     }
-                    Held1::Stuck(next) => {
+                    RangeHolder::Stuck(next) => {
                         stuck = stuck.or(Some(at));
                         at = next;
                     }
@@ -138,37 +145,36 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
         Ok(stuck)
     }
 
-    /// Who holds a frame: the head may lie below the range.
-    fn holder(&self, at: u32) -> Held1 {
+    /// What holds a frame of the range.
+    fn holder(&self, at: u32) -> RangeHolder {
         let zone = self.scan().zone();
         match zone.states().head_of(at) {
             Some((head, state)) => match state.decode() {
                 FrameState::Allocated(order, Some(MigrateType::Movable)) if order <= self.config.largest_move => {
-                    Held1::Movable(Held { index: head, state })
+                    RangeHolder::Movable(Held { index: head, state })
                 }
-                _ => Held1::Stuck(head + state.order().frames() as u32),
+                _ => RangeHolder::Stuck(head + state.order().frames() as u32),
             },
             // Free, or reserved, or a hole; the latter are found when the range is taken.
-            None => Held1::None,
+            None => RangeHolder::None,
         }
     }
 
     /// Moves a cluster of blocks of one order. True if some of it stayed.
     fn move_out(&mut self, wanted: &Cluster) -> Result<bool, ContigError> {
         let Some(order) = wanted.first().map(|held| held.order()) else { return Ok(false) };
-        let mut lent = Cluster::new();
-        let answers = self.mover.borrow(wanted, &mut lent);
-        self.counts.isolated += (lent.len() as u64) << order.as_u8();
-        let mut stock = Stock::new();
-        let need = lent.len();
-        while stock.len() < need.min(CLUSTER)
+        let mut sources = Sources::new(self.migration);
+        let answers = self.migration.isolate(wanted, &mut sources);
+        let need = sources.len();
+        self.counts.isolated += (need as u64) << order.as_u8();
+        let mut targets = Targets::new(self.scan(), order);
+        while targets.len() < need.min(CLUSTER)
             && let Some(target) = self.target(order)
         {
-            keep(&mut stock, target);
+            targets.push(target);
         }
-        let short = stock.len() < need;
-        let failed = self.mover.move_cluster(&mut lent, &mut stock, &mut self.counts);
-        self.mover.return_stock(&mut stock, order);
+        let short = targets.len() < need;
+        let failed = self.migration.move_sources(&mut sources, &mut targets, &mut self.counts);
         if short && failed > 0 { Err(ContigError::NoRoom) } else { Ok(answers.refused + failed > 0) }
     }
 
@@ -185,11 +191,11 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
     /// Takes the whole range, which is withheld, if all of it is free.
     fn take(&mut self) -> bool {
         let zone = self.scan().zone();
-        let mut at = self.start;
-        while at < self.end {
-            let order = piece(at, self.end, zone.max_order());
+        let mut at = self.range.start;
+        while at < self.range.end {
+            let order = piece(at, self.range.end, zone.max_order());
             if zone.alloc_at::<P>(zone.pfn_of(at), order).is_err() {
-                let taken = PfnRange::new(zone.pfn_of(self.start), zone.pfn_of(at));
+                let taken = PfnRange::new(zone.pfn_of(self.range.start), zone.pfn_of(at));
                 // Ours, so it cannot be refused.
                 let _ = zone.free_range::<P>(taken);
                 return false;

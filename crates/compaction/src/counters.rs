@@ -4,7 +4,7 @@ use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::trace::RunCounts;
 use pageblock_frame::vmstat;
 
-use crate::Origin;
+use crate::request::Origin;
 
 vmstat! {
     /// One zone's counters. Relaxed: each is exact, together they are not one moment.
@@ -21,7 +21,7 @@ vmstat! {
     pub struct VmStat {
         /// Frames moved.
         migrate_success = "pgmigrate_success",
-        /// Frames that were lent and not moved.
+        /// Frames that were isolated and not moved.
         migrate_fail = "pgmigrate_fail",
         /// Frames that migrate scanners looked at.
         migrate_scanned = "compact_migrate_scanned",

@@ -6,7 +6,9 @@ use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, Order, Platform, ZoneKind};
 
-use crate::{Compactor, Outcome, Priority, Proof, Request};
+use crate::compactor::Compactor;
+use crate::defer::Proof;
+use crate::request::{Outcome, Priority, Request};
 
 /// A zone together with what compaction remembers of it.
 ///

@@ -5,7 +5,10 @@ use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{NodeId, Order, Platform, ZoneKind, const_unless_model};
 
-use crate::{CompactZone, Proof, Request, node_score, score_marks, zone_score};
+use crate::defer::Proof;
+use crate::direct::CompactZone;
+use crate::request::Request;
+use crate::score::{marks, node_score, zone_score};
 
 /// Time between looks at the score, in nanoseconds.
 const INTERVAL: u64 = 500_000_000;
@@ -188,7 +191,7 @@ impl Kcompactd {
         }
         let mut pause = INTERVAL;
         let before = Self::score::<P>(zones);
-        if kswapd == Kswapd::Asleep && before > score_marks(proactiveness).high {
+        if kswapd == Kswapd::Asleep && before > marks(proactiveness).high {
             for CompactZone { zone, compactor } in zones {
                 let _ = compactor.run::<P, M>(zone, migrator, &Request::proactive());
             }

@@ -1,11 +1,11 @@
-//! Compaction: making large free blocks by moving what is in the way.
+//! Compaction: making large free blocks by moving the blocks that are in the way.
 //!
-//! Memory ends up scattered: enough frames are free, but no 512 beside one another. Whoever owns movable memory
-//! ([`Migrate`]) lets it be moved; compaction decides what moves where.
+//! Memory ends up scattered: enough frames are free, but no 512 beside one another. A migrator ([`Migrate`]) holds movable memory
+//! and can move it; compaction chooses sources and targets.
 //!
-//! * [`Compactor`]: what is remembered of one zone between runs, and [`Compactor::run`], one run
+//! * [`Compactor`]: the state of one zone that is kept between runs, and [`Compactor::run`], one run
 //! * [`Config`]: how sources and targets are found, and every change since Linux 3.13 as a switch, above all the six
-//!   [`Patches`] of the series of 2013 (seed 000)
+//!   [`Patches`] of *Memory compaction efficiency improvements* (2013)
 //! * [`compact_zones`]: an allocation's turn, over the zones that would do; [`settle`] accounts for it
 //! * [`Kcompactd`]: the thread that compacts ahead, as a state machine
 //! * [`Compactor::alloc_contig_range`]: a range that the caller names
@@ -13,15 +13,19 @@
 //! * [`VmStat`]: the counters of `/proc/vmstat`
 //!
 //! # How a run works
-//! In Linux's forms a migrate scanner walks the zone upwards and isolates movable frames, a free scanner walks
-//! downwards and isolates free ones, and the contents go from the former to the latter until the two meet. The default instead takes the emptiest
-//! pageblock that can be emptied and fills the fullest with what it held.
+//! In Linux's forms a migrate scanner walks the zone upwards and isolates movable frames, and a free scanner walks downwards and
+//! isolates free ones. Contents go from the former to the latter until the two meet. The default instead empties the emptiest
+//! pageblock that can be emptied into the fullest.
+//!
+//! # Files
+//! `run` chooses between `occupancy` and `linear`; both isolate and move through `migration` and hold `targets`. `choice` reads
+//! counts and states, `suitable` asks the watermarks. No file uses one that uses it.
 //!
 //! # Invariants
 //! 1. No lock is held in any call of [`Migrate`].
-//! 2. At every moment every frame is free, or under exactly one state byte: lent sources and targets in hand are `Isolated`.
+//! 2. At every moment every frame is free, or under exactly one state byte: sources and targets in hand are `Isolated`.
 //! 3. Positions, skip bits, notes and deferral are hints: any value is safe, and a lost one costs time.
-//! 4. A run ends with nothing withheld, lent or in hand, however it ends.
+//! 4. A run ends with nothing withheld or isolated, however it ends: also if the migrator unwinds.
 //!
 //! # Lock order
 //! The zone lock, one at a time, for a bounded number of word operations; nothing inside it.
@@ -34,22 +38,22 @@
 extern crate std;
 
 mod choice;
+mod cluster;
 mod compactor;
 mod config;
 mod contig;
 mod counters;
 mod defer;
 mod direct;
-mod fast;
-mod free_scan;
 mod kcompactd;
 mod linear;
-mod migrate_scan;
-mod moving;
+mod migration;
 mod occupancy;
 mod request;
+mod run;
 mod score;
 mod suitable;
+mod targets;
 
 pub use compactor::Compactor;
 pub use config::{Config, Patches, Search};

@@ -1,10 +1,10 @@
-//! What a run is asked for, and what it answers.
+//! The request to a run, and its outcome.
 
 use pageblock_frame::migration::MigrateMode;
-use pageblock_frame::trace::{CompactResult, RunCounts};
+use pageblock_frame::trace::{CompactResult, RunCounts, ScanPositions};
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, ZoneKind};
 
-/// Who runs.
+/// The caller of a run.
 ///
 /// ```
 /// assert_ne!(pageblock_compaction::Origin::Direct, pageblock_compaction::Origin::Kcompactd);
@@ -15,7 +15,7 @@ pub enum Origin {
     Direct,
     /// The reclaim thread (Linux up to 4.5).
     Kswapd,
-    /// The compaction thread, because somebody will want a block.
+    /// The compaction thread, because a block was asked for.
     Kcompactd,
     /// The compaction thread, because the zone is scattered.
     Proactive,
@@ -56,7 +56,7 @@ pub struct Request {
     pub migrate_type: MigrateType,
     /// How much may be waited.
     pub mode: MigrateMode,
-    /// Who runs.
+    /// The caller.
     pub origin: Origin,
     /// Highest zone that the request could use, for the lowmem reserve.
     pub limit: ZoneKind,
@@ -133,7 +133,7 @@ impl Request {
 /// assert_eq!((outcome.captured, outcome.counts.migrated), (None, 0));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a captured block is lost if nobody takes it"]
+#[must_use = "a captured block that is not taken is lost"]
 pub struct Outcome {
     /// In one word.
     pub result: CompactResult,
@@ -152,4 +152,12 @@ impl Outcome {
             counts: RunCounts { migrate_scanned: 0, free_scanned: 0, isolated: 0, migrated: 0, failed: 0 },
         }
     }
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) outcome: Outcome,
+    /// Where it last worked.
+    pub(crate) at: ScanPositions,
 }

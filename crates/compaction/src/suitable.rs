@@ -4,7 +4,8 @@ use pageblock_buddy::{Servable, Zone, ZoneScan, fragmentation_index};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{AllocFlags, COSTLY_ORDER, Order, Platform, ZoneKind};
 
-use crate::{Config, Request};
+use crate::config::Config;
+use crate::request::Request;
 
 /// Whether compacting the zone would help (`compaction_suitable()`): [`CompactResult::Continue`]; or not, since a block can be
 /// had already (`Success`), since memory is short (`Skipped`), or since it is short rather than scattered (`NotSuitableZone`).

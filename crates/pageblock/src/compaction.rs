@@ -84,7 +84,7 @@ impl<P: Platform> PageAllocator<P> {
         // Until it is over, what is freed goes past the lists, so that nothing of the range hides there. A refill at the wrong
         // moment can take some of it all the same: then again.
         let lists = inner.lists_of(zone);
-        lists.into_iter().for_each(|lists| _ = lists.begin_isolation(zone));
+        let past_lists = PastLists::new(lists, zone);
         for _ in 0..CONTIG_ATTEMPTS {
             drain_zones(inner, core::iter::once(zone), SPINS);
             result = at.compactor.alloc_contig_range::<P, _>(zone, &owner, range, mode);
@@ -94,9 +94,25 @@ impl<P: Platform> PageAllocator<P> {
                 break;
             }
         }
-        lists.into_iter().for_each(PcpLists::end_isolation);
+        drop(past_lists);
         result?;
         inner.count_past_lists(zone, range.len());
         Ok(FrameRun::new(self, range))
+    }
+}
+
+/// Frees of a zone go past its lists, until this is dropped: also if the migrator unwinds.
+struct PastLists<'a, P: Platform>(Option<&'a PcpLists<'static, P>>);
+
+impl<'a, P: Platform> PastLists<'a, P> {
+    fn new(lists: Option<&'a PcpLists<'static, P>>, zone: &Zone<'static>) -> Self {
+        lists.into_iter().for_each(|lists| _ = lists.begin_isolation(zone));
+        Self(lists)
+    }
+}
+
+impl<P: Platform> Drop for PastLists<'_, P> {
+    fn drop(&mut self) {
+        self.0.into_iter().for_each(PcpLists::end_isolation);
     }
 }

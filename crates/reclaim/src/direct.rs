@@ -1,5 +1,7 @@
 //! A task that reclaims for itself.
 
+use core::marker::PhantomData;
+
 use pageblock_frame::reclaim::{Actor, DEF_PRIORITY, RECLAIM_CLUSTER, Reclaim, Shrink};
 use pageblock_frame::trace::{CompactResult, Event, ReclaimEvent};
 use pageblock_frame::{COSTLY_ORDER, Gfp, Order, Platform, ZoneKind};
@@ -109,6 +111,22 @@ impl<Z> core::fmt::Debug for Direct<'_, Z> {
     }
 }
 
+/// The caller reclaims, until this is dropped.
+struct ReclaimScope<P: Platform>(PhantomData<P>);
+
+impl<P: Platform> ReclaimScope<P> {
+    /// `None` if it does already.
+    fn enter() -> Option<Self> {
+        P::enter_reclaim().then(|| Self(PhantomData))
+    }
+}
+
+impl<P: Platform> Drop for ReclaimScope<P> {
+    fn drop(&mut self) {
+        P::leave_reclaim();
+    }
+}
+
 /// A pass under way.
 struct Pass<'a> {
     config: &'a Config,
@@ -124,9 +142,9 @@ impl<Z: ZoneView> Direct<'_, Z> {
     ///
     /// Refused within reclaim ([`Platform::enter_reclaim`]).
     pub fn run<P: Platform>(&self, config: &Config) -> Progress {
-        if !P::enter_reclaim() {
+        let Some(_scope) = ReclaimScope::<P>::enter() else {
             return Progress { refused: true, ..Progress::default() };
-        }
+        };
         if let Some(thread) = self.eligible().next().and_then(|zone| self.thread(zone)) {
             count(&thread.counters.allocstall);
         }
@@ -146,7 +164,6 @@ impl<Z: ZoneView> Direct<'_, Z> {
         progress.confirmed = self.free() > free;
         progress.hope = config.hopes && progress.reclaimed == 0 && self.eligible().any(|zone| self.has_hope(zone));
         P::trace(&Event::Reclaim(ReclaimEvent::DirectEnd { reclaimed: progress.reclaimed }));
-        P::leave_reclaim();
         progress
     }
 

@@ -113,7 +113,7 @@ fn isolated(scene: &Scene) -> usize {
 }
 
 /// Everything that must hold after a run, whatever the owner did.
-fn sound(scene: &Scene) {
+pub(crate) fn sound(scene: &Scene) {
     scene.zone.check().unwrap();
     assert_eq!(isolated(scene), 0, "left isolated");
     assert_eq!(scene.zone.free_frames() + held_frames(scene), scene.zone.managed());

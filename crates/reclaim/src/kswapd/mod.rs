@@ -256,12 +256,12 @@ impl Kswapd {
     /// Does one bounded piece of work: one round over one zone, or over the node where the lists are the node's. `zones` are the
     /// node's, ascending; `now` is the platform's clock, 0 where there is none.
     ///
-    /// Holds no lock while the owner works. A second caller meanwhile, also from within the owner, is told to sleep.
+    /// Holds no lock while the reclaimer works. A second caller meanwhile, also from within the reclaimer, is told to sleep. If the
+    /// reclaimer unwinds, the next step repeats the piece.
     pub fn step<P: Platform, Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim, now: u64) -> Next {
-        let Some(mut run) = self.seat.lock().take() else { return Next::Sleep { until: None } };
-        let next = self.advance::<P, Z>(&mut run, zones, owner, now);
-        *self.seat.lock() = Some(run);
-        next
+        let Some(run) = self.seat.lock().take() else { return Next::Sleep { until: None } };
+        let mut seat = Seat { thread: self, run };
+        self.advance::<P, Z>(&mut seat.run, zones, owner, now)
     }
 
     fn advance<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim, now: u64) -> Next {
@@ -277,5 +277,17 @@ impl Kswapd {
             Phase::Nap(until) => self.nap::<P, Z>(run, zones, owner, (until, now)),
             Phase::Fall => self.fall_asleep::<P>(run),
         }
+    }
+}
+
+/// The run while a step is under way. Dropped, it is the thread's again.
+struct Seat<'a> {
+    thread: &'a Kswapd,
+    run: Run,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        *self.thread.seat.lock() = Some(self.run);
     }
 }

@@ -256,3 +256,89 @@ fn reclaim_from_within_reclaim_is_refused() {
     assert!(owner.refused.get() >= 13, "each round asked again: {}", owner.refused.get());
     assert!(!told(|t| t.inside.get()));
 }
+
+/// Unwinds in its call number `at`; otherwise it frees all that is asked for.
+struct Unwinding<'a> {
+    inner: Owner<'a>,
+    /// `None`: in no call.
+    at: std::cell::Cell<Option<u32>>,
+    calls: std::cell::Cell<u32>,
+}
+
+impl Unwinding<'_> {
+    fn enter(&self) {
+        let call = self.calls.replace(self.calls.get() + 1);
+        if Some(call) == self.at.get() {
+            // Without the message that a panic would print.
+            std::panic::resume_unwind(Box::new("injected"));
+        }
+    }
+}
+
+impl Reclaim for Unwinding<'_> {
+    fn shrink(&self, round: &Shrink) -> Shrunk {
+        self.enter();
+        self.inner.shrink(round)
+    }
+
+    fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        self.enter();
+        self.inner.reclaimable(node, zone)
+    }
+
+    fn is_dying(&self) -> bool {
+        self.enter();
+        false
+    }
+}
+
+fn unwinds(work: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err()
+}
+
+#[test]
+fn the_thread_goes_on_after_a_reclaimer_that_unwinds() {
+    for config in [Config::linux_6_1(), Config::linux_3_16()] {
+        for at in 0u32.. {
+            let zones = eight_gib();
+            zones.iter().for_each(|zone| zone.free.set(0));
+            let thread = Kswapd::new(NODE, config);
+            let owner = Unwinding { inner: Owner::faithful(&zones), at: Some(at).into(), calls: Default::default() };
+            thread.wake::<Host>(Order::ZERO, ZoneKind::Normal);
+            let unwound = unwinds(|| drop(drive(&thread, &zones, &owner)));
+            assert_eq!(unwound, owner.calls.get() > at);
+            owner.at.set(None);
+            // The piece is done again, and the run ends as it would have.
+            drive(&thread, &zones, &owner);
+            assert!(thread.is_balanced(&zones, &owner, Order::ZERO, ZoneKind::Normal), "call {at}");
+            assert!(thread.may_sleep() && !thread.is_awake() && !thread.is_reclaiming(ZoneKind::Normal), "call {at}");
+            if !unwound {
+                assert!(at > 3, "{at} calls show nothing");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_task_may_reclaim_again_after_a_reclaimer_that_unwinds() {
+    for config in [Config::linux_6_1(), Config::linux_3_16()] {
+        for at in 0u32.. {
+            let zones = eight_gib();
+            zones.iter().for_each(|zone| zone.free.set(0));
+            let threads = [Kswapd::new(NODE, config)];
+            let owner = Unwinding { inner: Owner::faithful(&zones), at: Some(at).into(), calls: Default::default() };
+            let (order, limit, gfp) = (Order::ZERO, ZoneKind::Normal, Gfp::KERNEL);
+            let task = Direct { zones: &zones, nodes: &threads, owner: &owner, order, limit, gfp };
+            let unwound = unwinds(|| _ = task.run::<Host>(&config));
+            assert_eq!(unwound, owner.calls.get() > at);
+            owner.at.set(None);
+            assert!(!told(|t| t.inside.get()), "call {at}: the task still counts as reclaiming");
+            assert!(task.run::<Host>(&config).is_some(), "call {at}");
+            if !unwound {
+                assert!(at > 1, "{at} calls show nothing");
+                break;
+            }
+        }
+    }
+}

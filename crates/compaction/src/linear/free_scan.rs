@@ -1,25 +1,26 @@
 //! The free scanner: downwards through the zone, for frames to move to.
 
-use arrayvec::ArrayVec;
 use pageblock_buddy::{BlockView, count_free_blocks};
 use pageblock_frame::migration::{Migrate, MigrateMode};
 use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_frame::{MigrateType, Order, PfnRange, Platform};
 
-use crate::linear::{BLOCK, Run};
-use crate::moving::{CLUSTER, keep};
-use crate::{Search, fast, suitable};
+use super::fast;
+use super::scanners::Scanners;
+use crate::cluster::{BLOCK, CLUSTER};
+use crate::config::Search;
+use crate::suitable;
 
 /// Sees to it that there are `need` targets in stock, if they can be had.
-pub(crate) fn refill<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need: usize) {
+pub(crate) fn refill<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, need: usize) {
     use_withheld(run, need);
-    if run.stock.len() >= need {
+    if run.targets.len() >= need {
         return;
     }
     if run.config().whole_targets {
         whole_blocks(run, need);
     } else {
-        if run.config().search == Search::FreeLists && run.stock.is_empty() && run.request.order.is_some() {
+        if run.config().search == Search::FreeLists && run.targets.is_empty() && run.request.order.is_some() {
             fast::take_targets(run, need);
         }
         partial_blocks(run, need);
@@ -27,28 +28,18 @@ pub(crate) fn refill<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, n
 }
 
 /// Takes targets from pageblocks that are withheld already, and restores those that have no more.
-fn use_withheld<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need: usize) {
-    while run.stock.len() < need
-        && let Some(&block) = run.withheld.last()
+fn use_withheld<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, need: usize) {
+    while run.targets.len() < need
+        && let Some(block) = run.withheld.last()
     {
-        if take(run, block, need) == 0 {
-            run.withheld.pop();
-            run.mover.scan.restore(block);
+        if run.take_targets(block, need) == 0 {
+            run.withheld.restore_last();
         }
     }
 }
 
-/// Takes up to what is missing of `need` targets from one pageblock.
-pub(crate) fn take<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, block: u32, need: usize) -> usize {
-    let missing = need.saturating_sub(run.stock.len()).min(CLUSTER);
-    let mut out = [0; CLUSTER];
-    let got = run.mover.scan.take(block, Order::ZERO, out.get_mut(..missing).unwrap_or_default());
-    out.into_iter().take(got).for_each(|index| keep(&mut run.stock, index));
-    got
-}
-
 /// Whether a pageblock may give targets (`suitable_migration_target()`).
-fn is_target<P: Platform, M: Migrate>(run: &Run<'_, '_, '_, P, M>, view: &BlockView) -> bool {
+fn is_target<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, view: &BlockView) -> bool {
     if view.withheld || view.managed == 0 || view.migrate_type == MigrateType::HighAtomic {
         return false;
     }
@@ -62,30 +53,30 @@ fn is_target<P: Platform, M: Migrate>(run: &Run<'_, '_, '_, P, M>, view: &BlockV
     movable || (run.request.full && !run.config().large_free_targets)
 }
 
-fn remember<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, block: u32) {
+fn remember<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, block: u32) {
     if !run.request.full || run.config().ignoring_sets_skip {
-        run.mover.scan.set_skip(block);
+        run.migration.scan.set_skip(block);
     }
-    if !run.settled[1] {
-        run.compactor.remember_free((block * BLOCK).max(run.span.0));
+    if !run.free_settled {
+        run.compactor.remember_free((block * BLOCK).max(run.span.start));
     }
 }
 
-fn trace<P: Platform, M: Migrate>(run: &Run<'_, '_, '_, P, M>, block: u32, scanned: u64, taken: u64) {
-    let zone = run.mover.scan.zone();
-    let range = PfnRange::new(zone.pfn_of(block * BLOCK), zone.pfn_of(((block + 1) * BLOCK).min(run.span.1)));
+fn trace<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, block: u32, scanned: u64, taken: u64) {
+    let zone = run.migration.scan.zone();
+    let range = PfnRange::new(zone.pfn_of(block * BLOCK), zone.pfn_of(((block + 1) * BLOCK).min(run.span.end)));
     P::trace(&Event::Compaction(CompactEvent::IsolateFree { range, scanned, taken }));
 }
 
 /// The form of 3.13: whole pageblocks, every frame looked at.
-fn whole_blocks<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need: usize) {
+fn whole_blocks<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, need: usize) {
     let detects = run.config().patches.detect_meeting;
-    let low = if detects { (run.migrate / BLOCK + 1) * BLOCK } else { run.migrate.saturating_add(BLOCK) };
-    let mut at = run.free & !(BLOCK - 1);
-    let mut high = low.min(run.free);
+    let low = if detects { (run.at.migrate / BLOCK + 1) * BLOCK } else { run.at.migrate.saturating_add(BLOCK) };
+    let mut at = run.at.free & !(BLOCK - 1);
+    let mut high = low.min(run.at.free);
     let mut below = false;
-    while (if detects { at >= low } else { at > low }) && run.stock.len() < need {
-        if at < run.span.1 && take_whole_block(run, at / BLOCK, need) {
+    while (if detects { at >= low } else { at > low }) && run.targets.len() < need {
+        if at < run.span.end && take_whole_block(run, at / BLOCK, need) {
             high = high.max(at);
         }
         let Some(next) = at.checked_sub(BLOCK) else {
@@ -93,55 +84,55 @@ fn whole_blocks<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need: 
             break;
         };
         at = next;
-        if run.mover.scan.is_contended() {
+        if run.migration.scan.is_contended() {
             run.contended = true;
             break;
         }
     }
-    run.free = if detects && (below || at < low) { if below { run.span.0 } else { at.max(run.span.0) } } else { high };
+    run.at.free =
+        if detects && (below || at < low) { if below { run.span.start } else { at.max(run.span.start) } } else { high };
 }
 
 /// Withholds a pageblock and takes from it. True if it had something free.
-fn take_whole_block<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, block: u32, need: usize) -> bool {
-    let Some(view) = run.mover.scan.view(block) else { return false };
+fn take_whole_block<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, block: u32, need: usize) -> bool {
+    let Some(view) = run.migration.scan.view(block) else { return false };
     if !is_target(run, &view) || run.withheld.is_full() {
         return false;
     }
     let order = run.request.order.unwrap_or(Order::ZERO);
-    let allowed = suitable::may_take_targets(run.mover.scan.zone(), run.config(), order.frames());
-    let map = run.mover.scan.map(block);
+    let allowed = suitable::may_take_targets(run.migration.scan.zone(), run.config(), order.frames());
+    let map = run.migration.scan.map(block);
     let scanned = u64::from(BLOCK - u32::from(view.free) + count_free_blocks(&map));
     run.counts.free_scanned += scanned;
-    let withheld = if allowed && view.free > 0 { run.mover.scan.withhold(block) } else { None };
+    let withheld = if allowed && view.free > 0 { run.withheld.withhold(block) } else { None };
     let taken = withheld.map_or(0, |view| u64::from(view.free));
     trace(run, block, scanned, taken);
     run.counts.isolated += taken;
     if taken == 0 {
         if withheld.is_some() {
-            run.mover.scan.restore(block);
+            run.withheld.restore_last();
         }
         if allowed {
             remember(run, block);
         }
         return false;
     }
-    keep(&mut run.withheld, block);
-    run.settled[1] |= run.config().remember_until_isolated;
-    take(run, block, need);
+    run.free_settled |= run.config().remember_until_isolated;
+    run.take_targets(block, need);
     true
 }
 
 /// The form of 6.1: as many frames as are needed, with a stride over barren pageblocks.
-fn partial_blocks<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need: usize) {
-    let low = (run.migrate / BLOCK + 1) * BLOCK;
-    let mut at = run.free & !(BLOCK - 1);
-    while at >= low && run.stock.len() < need {
+fn partial_blocks<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, need: usize) {
+    let low = (run.at.migrate / BLOCK + 1) * BLOCK;
+    let mut at = run.at.free & !(BLOCK - 1);
+    while at >= low && run.targets.len() < need {
         let block = at / BLOCK;
-        let view = run.mover.scan.view(block).filter(|view| at < run.span.1 && is_target(run, view));
+        let view = run.migration.scan.view(block).filter(|view| at < run.span.end && is_target(run, view));
         if let Some(view) = view {
             let got = take_part(run, &view, need);
-            if run.stock.len() >= need && got < u64::from(view.free) {
-                run.free = at;
+            if run.targets.len() >= need && got < u64::from(view.free) {
+                run.at.free = at;
                 return;
             }
             remember(run, block);
@@ -154,13 +145,13 @@ fn partial_blocks<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need
             Some(next) => next,
             None => break,
         };
-        if run.mover.scan.is_contended() && run.request.mode == MigrateMode::Async {
+        if run.migration.scan.is_contended() && run.request.mode == MigrateMode::Async {
             run.contended = true;
             break;
         }
     }
     // The lowest pageblock may begin below the zone; a position never does.
-    run.free = at.max(run.span.0);
+    run.at.free = at.max(run.span.start);
 }
 
 /// The frames of a word that a scan with this stride, a power of two up to 32, looks at.
@@ -176,13 +167,13 @@ const fn strided(stride: u32) -> u64 {
 }
 
 /// Takes from a pageblock what is missing; returns how much that was.
-fn take_part<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, view: &BlockView, need: usize) -> u64 {
+fn take_part<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, view: &BlockView, need: usize) -> u64 {
     let order = run.request.order.unwrap_or(Order::ZERO);
-    let allowed = suitable::may_take_targets(run.mover.scan.zone(), run.config(), order.frames());
-    let map = run.mover.scan.map(view.block);
+    let allowed = suitable::may_take_targets(run.migration.scan.zone(), run.config(), order.frames());
+    let map = run.migration.scan.map(view.block);
     let visited = strided(run.stride);
     let hit = map.iter().any(|word| word & visited != 0);
-    let got = if allowed && hit { take(run, view.block, need) as u64 } else { 0 };
+    let got = if allowed && hit { run.take_targets(view.block, need) as u64 } else { 0 };
     let looked = BLOCK - u32::from(view.free) + count_free_blocks(&map);
     let scanned = match got {
         0 => u64::from(looked / run.stride.max(1)),
@@ -193,6 +184,3 @@ fn take_part<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, view: &Bl
     trace(run, view.block, scanned, got);
     got
 }
-
-/// Pageblocks that a search of the free lists looks at.
-pub(crate) type Listed = ArrayVec<u32, 64>;

@@ -3,16 +3,19 @@
 //! Linux's lists hold free blocks in order of use, ours are sets of pageblocks by their largest free block, in order of
 //! address; a pageblock here stands for as many entries there as it has free blocks of that order.
 
+use arrayvec::ArrayVec;
 use pageblock_buddy::BlockView;
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{MigrateType, Order, Platform};
 
-use crate::free_scan::{Listed, take};
-use crate::linear::{BLOCK, Run};
-use crate::migrate_scan::searches_lists;
-use crate::moving::keep;
+use super::scanners::Scanners;
+use crate::cluster::{BLOCK, keep};
+use crate::request::Origin;
 use crate::suitable;
+
+/// Pageblocks that a search of the free lists looks at.
+type Listed = ArrayVec<u32, 64>;
 
 /// List entries looked at after so many failures (`freelist_scan_limit()`).
 const fn limit(failures: u32) -> usize {
@@ -20,37 +23,46 @@ const fn limit(failures: u32) -> usize {
 }
 
 /// Movable pageblocks from `from` on whose largest free block has this order.
-fn listed<P: Platform, M: Migrate>(run: &Run<'_, '_, '_, P, M>, order: Order, (from, most): (u32, usize)) -> Listed {
+fn listed<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, order: Order, from: u32, most: usize) -> Listed {
     let mut out = [0; 64];
     let out_of = out.get_mut(..most.min(64)).unwrap_or_default();
-    let found = run.mover.scan.listed((MigrateType::Movable, order), from, out_of);
+    let found = run.migration.scan.listed((MigrateType::Movable, order), from, out_of);
     let mut blocks = Listed::new();
     out.into_iter().take(found).for_each(|block| keep(&mut blocks, block));
     blocks
 }
 
+/// Whether the origin may use the free lists to find sources.
+fn searches_lists<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>) -> bool {
+    let big = run.request.order.is_some_and(|order| order.as_u8() > 3);
+    let mobile = run.request.migrate_type == MigrateType::Movable || run.request.origin == Origin::Kcompactd;
+    let at_start = run.at.migrate == run.span.start || run.at.migrate.is_multiple_of(BLOCK);
+    big && mobile && at_start && !run.request.full
+}
+
 /// Moves the migrate scanner to a movable pageblock near the low end that has something free already
 /// (`fast_find_migrateblock()`). True if it did; the pageblock's skip bit is set then, and must not be asked.
-pub(crate) fn find_source<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>) -> bool {
+pub(crate) fn find_source<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) -> bool {
     if !searches_lists(run) {
         return false;
     }
-    let mut distance = run.free.saturating_sub(run.migrate) / 2;
-    if run.migrate != run.span.0 {
+    let mut distance = run.at.free.saturating_sub(run.at.migrate) / 2;
+    if run.at.migrate != run.span.start {
         distance /= 4;
     }
-    let high = (run.migrate + distance) & !(BLOCK - 1);
+    let high = (run.at.migrate + distance) & !(BLOCK - 1);
     let failures = run.compactor.fast_failures.load(Ordering::Relaxed);
     let mut left = limit(failures);
     let top = run.request.order.unwrap_or(Order::ZERO).as_u8();
     for order in (3..top).rev().map(Order::saturating) {
-        for block in listed(run, order, (0, left)) {
+        for block in listed(run, order, 0, left) {
             left = left.saturating_sub(1);
-            let near = |view: &BlockView| view.block * BLOCK < high && view.block * BLOCK >= run.span.0 && !view.skip;
-            if run.mover.scan.view(block).is_some_and(|view| near(&view)) {
-                run.mover.scan.set_skip(block);
+            let near =
+                |view: &BlockView| view.block * BLOCK < high && view.block * BLOCK >= run.span.start && !view.skip;
+            if run.migration.scan.view(block).is_some_and(|view| near(&view)) {
+                run.migration.scan.set_skip(block);
                 run.compactor.fast_failures.store(0, Ordering::Relaxed);
-                run.migrate = block * BLOCK;
+                run.at.migrate = block * BLOCK;
                 return true;
             }
         }
@@ -63,18 +75,18 @@ pub(crate) fn find_source<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, 
 }
 
 /// Takes targets from a movable pageblock near the high end (`fast_isolate_freepages()`).
-pub(crate) fn take_targets<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, need: usize) {
-    let distance = run.free.saturating_sub(run.migrate);
-    let low = (run.free - distance / 4) & !(BLOCK - 1);
-    let least = (run.free - distance / 2) & !(BLOCK - 1);
-    let at_start = run.free >= run.first_free;
+pub(crate) fn take_targets<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, need: usize) {
+    let distance = run.at.free.saturating_sub(run.at.migrate);
+    let low = (run.at.free - distance / 4) & !(BLOCK - 1);
+    let least = (run.at.free - distance / 2) & !(BLOCK - 1);
+    let at_start = run.at.free >= run.first_free;
     let failures = run.compactor.fast_failures.load(Ordering::Relaxed);
     let mut left = if at_start { BLOCK as usize / 2 } else { (limit(failures) / 2).max(1) };
     let wanted = run.request.order.unwrap_or(Order::ZERO);
     let mut best: Option<u32> = None;
     let mut highest = least;
     'orders: for order in (0..wanted.as_u8()).rev().map(Order::saturating) {
-        for block in listed(run, order, (least / BLOCK, left)) {
+        for block in listed(run, order, least / BLOCK, left) {
             left = left.saturating_sub(1);
             run.counts.free_scanned += 1;
             let at = block * BLOCK;
@@ -92,18 +104,18 @@ pub(crate) fn take_targets<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P,
             }
         }
     }
-    let far = |block: &u32| block * BLOCK > run.migrate && block * BLOCK < run.span.1;
-    let allowed = suitable::may_take_targets(run.mover.scan.zone(), run.config(), wanted.frames());
+    let far = |block: &u32| block * BLOCK > run.at.migrate && block * BLOCK < run.span.end;
+    let allowed = suitable::may_take_targets(run.migration.scan.zone(), run.config(), wanted.frames());
     match best.filter(far).filter(|_| allowed) {
         Some(block) => {
-            let got = take(run, block, need);
+            let got = run.take_targets(block, need);
             run.counts.isolated += got as u64;
             run.counts.free_scanned += got as u64;
-            if run.stock.len() < need && !run.request.full {
-                run.mover.scan.set_skip(block);
+            if run.targets.len() < need && !run.request.full {
+                run.migration.scan.set_skip(block);
             }
         }
-        None if at_start && highest > run.migrate => run.free = highest.min(run.free),
+        None if at_start && highest > run.at.migrate => run.at.free = highest.min(run.at.free),
         None => {}
     }
 }

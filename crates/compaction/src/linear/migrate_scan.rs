@@ -5,25 +5,37 @@ use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode};
 use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_frame::{BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_ORDER, PfnRange, Platform, StateTable};
 
-use crate::linear::{BLOCK, Found, Run};
-use crate::moving::{CLUSTER, Cluster, keep};
-use crate::{Origin, Search, fast};
+use super::fast;
+use super::scanners::Scanners;
+use crate::cluster::{BLOCK, CLUSTER, Cluster, keep};
+use crate::config::Search;
 
-/// Goes on to the next pageblock that may hold sources, and borrows a cluster from it.
-pub(crate) fn step<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>) -> Found {
+/// What a step of the migrate scanner found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The run must end.
+    Stop,
+    /// Nothing yet.
+    Nothing,
+    /// A cluster to be moved.
+    Sources,
+}
+
+/// Goes on to the next pageblock that may hold sources, and isolates a cluster from it.
+pub(crate) fn step<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) -> Found {
     let fast_found = run.config().search == Search::FreeLists && fast::find_source(run);
     loop {
-        let block = run.migrate / BLOCK;
+        let block = run.at.migrate / BLOCK;
         let end = (block + 1) * BLOCK;
-        let clipped = end.min(run.span.1);
-        let Some(view) = run.mover.scan.view(block).filter(|_| clipped <= run.free) else {
-            run.migrate = clipped.max(run.migrate);
+        let clipped = end.min(run.span.end);
+        let Some(view) = run.migration.scan.view(block).filter(|_| clipped <= run.at.free) else {
+            run.at.migrate = clipped.max(run.at.migrate);
             return Found::Nothing;
         };
         if is_usable(run, &view, fast_found) {
             return scan_range(run, &view, clipped);
         }
-        run.migrate = clipped;
+        run.at.migrate = clipped;
         if !run.config().finish_block {
             return Found::Nothing;
         }
@@ -31,18 +43,22 @@ pub(crate) fn step<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>) -> 
 }
 
 /// Whether the pageblock may be scanned at all (`isolation_suitable()`, `suitable_migration_source()`).
-fn is_usable<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, view: &BlockView, fast_found: bool) -> bool {
-    let config = *run.config();
+fn is_usable<P: Platform, M: Migrate>(
+    run: &mut Scanners<'_, '_, '_, P, M>,
+    view: &BlockView,
+    fast_found: bool,
+) -> bool {
+    let config = run.config();
     if view.managed == 0 || view.withheld {
         return false;
     }
-    let asks_skip = !run.request.full && !fast_found && (config.tail_sets_skip || run.migrate.is_multiple_of(BLOCK));
+    let asks_skip = !run.request.full && !fast_found && (config.tail_sets_skip || run.at.migrate.is_multiple_of(BLOCK));
     if asks_skip && view.skip {
         return false;
     }
     let movable = matches!(view.migrate_type, MigrateType::Movable | MigrateType::Cma);
     if config.skip_on_failure {
-        let head = run.mover.scan.zone().states().get(view.block * BLOCK);
+        let head = run.migration.scan.zone().states().get(view.block * BLOCK);
         let huge = head.is_allocated() && head.order() >= PAGEBLOCK_ORDER;
         let alike = view.migrate_type == run.request.migrate_type
             || (run.request.migrate_type == MigrateType::Movable && movable);
@@ -52,15 +68,15 @@ fn is_usable<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, view: &Bl
         }
         return usable;
     }
-    let zero = config.first_block_quirk && run.mover.scan.zone().pfn_of(view.block * BLOCK).as_u64() == 0;
+    let zero = config.first_block_quirk && run.migration.scan.zone().pfn_of(view.block * BLOCK).as_u64() == 0;
     if run.request.mode != MigrateMode::Async || movable || zero {
         return true;
     }
     // Before the seed's fifth patch this counted as a pageblock in which nothing was found.
     run.counts.migrate_scanned += 1;
-    run.settled[0] = true;
+    run.migrate_settled = true;
     if !config.patches.async_no_skip && (!run.request.full || config.ignoring_sets_skip) {
-        run.mover.scan.set_skip(view.block);
+        run.migration.scan.set_skip(view.block);
     }
     false
 }
@@ -110,71 +126,59 @@ struct Progress {
     at: u32,
     end: u32,
     scanned: u64,
-    refused: bool,
     fatal: bool,
 }
 
-fn scan_range<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, view: &BlockView, end: u32) -> Found {
-    if run.mover.migrator.too_many_isolated() && run.request.mode == MigrateMode::Async {
+fn scan_range<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, view: &BlockView, end: u32) -> Found {
+    if run.migration.migrator.too_many_isolated() && run.request.mode == MigrateMode::Async {
         return Found::Stop;
     }
-    let start = run.migrate;
-    let scan = run.mover.scan;
+    let start = run.at.migrate;
+    let scan = run.migration.scan;
     let sight = Sight { base: view.block * BLOCK, map: scan.map(view.block), states: scan.zone().states() };
-    let mut progress = Progress { at: start, end, scanned: 0, refused: false, fatal: false };
+    let mut progress = Progress { at: start, end, scanned: 0, fatal: false };
     if end - start == BLOCK && !sight.states.any_movable(start, BLOCK) {
         progress.scanned = u64::from(sight.looked_at(run.config().jump_free_blocks));
         progress.at = end;
     }
-    while progress.at < end && !run.lent.is_full() && !progress.fatal {
+    while progress.at < end && !run.sources.is_full() && !progress.fatal {
         let mut wanted = Cluster::new();
         gather(run, &sight, &mut progress, &mut wanted);
         if wanted.is_empty() {
             break;
         }
         let from = wanted.first().map_or(start, |held| held.index);
-        let answers = run.mover.borrow(&wanted, &mut run.lent);
+        let answers = run.migration.isolate(&wanted, &mut run.sources);
         if answers.refused > 0 && skips_on_failure(run) {
             leave_group(run, &mut progress, from);
         }
-        if skips_on_failure(run) && !run.lent.is_empty() && progress.at.is_multiple_of(group_frames(run)) {
+        if skips_on_failure(run) && !run.sources.is_empty() && progress.at.is_multiple_of(run.wanted_frames()) {
             break;
         }
     }
     settle(run, view, start, &progress)
 }
 
-fn group_frames<P, M>(run: &Run<'_, '_, '_, P, M>) -> u32 {
-    run.request.order.unwrap_or(Order::ZERO).frames() as u32
-}
-
 /// Direct asynchronous runs want a whole aligned block, or nothing of it.
-fn skips_on_failure<P: Platform, M: Migrate>(run: &Run<'_, '_, '_, P, M>) -> bool {
+fn skips_on_failure<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>) -> bool {
     run.config().skip_on_failure && run.request.is_direct_async()
 }
 
-/// Returns what was borrowed of the aligned block that holds `at`, and goes to its end.
-fn leave_group<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, progress: &mut Progress, at: u32) {
-    let first = at & !(group_frames(run) - 1);
-    let mut kept = Cluster::new();
-    let mut left = Cluster::new();
-    for held in core::mem::take(&mut run.lent) {
-        keep(if held.index < first { &mut kept } else { &mut left }, held);
-    }
-    run.lent = kept;
-    run.mover.put_back(left);
-    progress.refused = true;
-    progress.at = progress.at.max(first + group_frames(run)).min(progress.end);
+/// Puts back the sources of the aligned block that holds `at`, and goes to its end.
+fn leave_group<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, progress: &mut Progress, at: u32) {
+    let first = at & !(run.wanted_frames() - 1);
+    run.sources.retain(|index| index < first);
+    progress.at = progress.at.max(first + run.wanted_frames()).min(progress.end);
 }
 
 /// Collects movable blocks until the cluster would be full or the range ends.
 fn gather<P: Platform, M: Migrate>(
-    run: &mut Run<'_, '_, '_, P, M>,
+    run: &mut Scanners<'_, '_, '_, P, M>,
     sight: &Sight<'_>,
     progress: &mut Progress,
     wanted: &mut Cluster,
 ) {
-    let room = run.lent.remaining_capacity().min(CLUSTER);
+    let room = run.sources.room().min(CLUSTER);
     let by_group = skips_on_failure(run);
     while progress.at < progress.end && wanted.len() < room {
         let at = progress.at;
@@ -194,39 +198,39 @@ fn gather<P: Platform, M: Migrate>(
                 keep(wanted, Held { index: at, state });
             }
             _ if by_group => {
-                let first = at & !(group_frames(run) - 1);
+                let first = at & !(run.wanted_frames() - 1);
                 wanted.retain(|held| held.index < first);
                 leave_group(run, progress, at);
             }
             _ => {}
         }
-        if by_group && progress.at.is_multiple_of(group_frames(run)) && !wanted.is_empty() {
+        if by_group && progress.at.is_multiple_of(run.wanted_frames()) && !wanted.is_empty() {
             return;
         }
     }
 }
 
-fn is_interrupted<P: Platform, M: Migrate>(run: &mut Run<'_, '_, '_, P, M>, progress: &mut Progress) -> bool {
-    let interrupt = run.mover.migrator.interrupt();
+fn is_interrupted<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, progress: &mut Progress) -> bool {
+    let interrupt = run.migration.migrator.interrupt();
     // Before 5.x an asynchronous run gave up its CPU for good.
     let yields =
-        interrupt == Interrupt::Reschedule && run.mover.mode == MigrateMode::Async && !run.config().finish_block;
+        interrupt == Interrupt::Reschedule && run.migration.mode == MigrateMode::Async && !run.config().finish_block;
     progress.fatal |= interrupt == Interrupt::Fatal || yields;
     progress.fatal
 }
 
 /// Accounts for the range: skip bit, position, events.
 fn settle<P: Platform, M: Migrate>(
-    run: &mut Run<'_, '_, '_, P, M>,
+    run: &mut Scanners<'_, '_, '_, P, M>,
     view: &BlockView,
     start: u32,
     progress: &Progress,
 ) -> Found {
-    let config = *run.config();
-    let taken = run.lent.len() as u64;
+    let config = run.config();
+    let taken = run.sources.len() as u64;
     run.counts.migrate_scanned += progress.scanned;
     run.counts.isolated += taken;
-    let zone = run.mover.scan.zone();
+    let zone = run.migration.scan.zone();
     P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
         range: PfnRange::new(zone.pfn_of(start), zone.pfn_of(progress.at)),
         scanned: progress.scanned,
@@ -237,22 +241,22 @@ fn settle<P: Platform, M: Migrate>(
     let again = config.finish_block && run.last_block == view.block;
     if whole && (taken == 0 || again) && !progress.fatal {
         if may_mark && (config.tail_sets_skip || start.is_multiple_of(BLOCK) || again) {
-            run.mover.scan.set_skip(view.block);
+            run.migration.scan.set_skip(view.block);
         }
-        if !run.settled[0] {
+        if !run.migrate_settled {
             let at = if config.remember_until_isolated { start } else { progress.end };
             run.compactor.remember_migrate(at, run.request.mode);
         }
     }
     if taken > 0 {
-        run.settled[0] |= config.remember_until_isolated;
+        run.migrate_settled |= config.remember_until_isolated;
         run.last_block = view.block;
         if config.finish_block && may_mark && start.is_multiple_of(BLOCK) {
-            run.mover.scan.set_skip(view.block);
+            run.migration.scan.set_skip(view.block);
         }
     }
-    run.migrate = progress.at;
-    if run.mover.scan.is_contended() {
+    run.at.migrate = progress.at;
+    if run.migration.scan.is_contended() {
         run.contended = true;
         if !config.finish_block {
             return Found::Stop;
@@ -261,13 +265,5 @@ fn settle<P: Platform, M: Migrate>(
     if progress.fatal {
         return Found::Stop;
     }
-    if run.lent.is_empty() { Found::Nothing } else { Found::Sources }
-}
-
-/// Whether the origin may use the free lists to find sources.
-pub(crate) fn searches_lists<P, M>(run: &Run<'_, '_, '_, P, M>) -> bool {
-    let big = run.request.order.is_some_and(|order| order.as_u8() > 3);
-    let who = run.request.migrate_type == MigrateType::Movable || run.request.origin == Origin::Kcompactd;
-    let at_start = run.migrate == run.span.0 || run.migrate.is_multiple_of(BLOCK);
-    big && who && at_start && !run.request.full
+    if run.sources.is_empty() { Found::Nothing } else { Found::Sources }
 }

@@ -1,0 +1,55 @@
+//! One run over a zone: by occupancy, or with the two scanners.
+
+use pageblock_buddy::{Patience, Zone};
+use pageblock_frame::migration::{Migrate, MigrateMode};
+use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
+use pageblock_frame::{Order, Platform, ZoneKind};
+
+use crate::compactor::Compactor;
+use crate::config::Search;
+use crate::migration::Migration;
+use crate::request::{Finished, Outcome, Request};
+use crate::{linear, occupancy, suitable};
+
+impl Compactor {
+    /// Whether a run for a block of `order` would help (`compaction_suitable()`): `Continue`, or `Success` if there is one already, or
+    /// `Skipped`. `limit` is the highest zone that the request could use.
+    #[must_use]
+    pub fn suitable<P: Platform>(&self, zone: &Zone<'_>, order: Order, limit: ZoneKind) -> CompactResult {
+        let request = Request { limit, ..Request::kswapd(order) };
+        match suitable::suitable::<P>(zone, self.config(), &request) {
+            CompactResult::NotSuitableZone => CompactResult::Skipped,
+            result => result,
+        }
+    }
+
+    /// Compacts the zone once (`compact_zone()`), unless its watermarks or fragmentation say that it would not help. Deferral is
+    /// the caller's business.
+    pub fn run<P: Platform, M: Migrate>(&self, zone: &Zone<'_>, migrator: &M, request: &Request) -> Outcome {
+        let result = suitable::suitable::<P>(zone, self.config(), request);
+        P::trace(&Event::Compaction(CompactEvent::Suitable {
+            node: zone.node(),
+            zone: zone.kind(),
+            order: request.order,
+            result,
+        }));
+        match result {
+            CompactResult::Continue => {}
+            CompactResult::Success => return Outcome::unstarted(CompactResult::Success),
+            _ => return Outcome::unstarted(CompactResult::Skipped),
+        }
+        let patience = if request.mode == MigrateMode::Async { Patience::Note } else { Patience::Wait };
+        let scan = zone.scan::<P>(patience);
+        let began = P::now();
+        let migration = Migration { scan: &scan, migrator, mode: request.mode, passes: self.config().passes };
+        let Finished { outcome, at } = match self.config().search {
+            Search::Occupancy => occupancy::run(self, migration, request),
+            Search::Linear | Search::FreeLists => linear::run(self, migration, request),
+        };
+        self.counters.add_run(&outcome.counts, request.origin);
+        let nanoseconds = P::now().saturating_sub(began);
+        let Outcome { result: status, counts, .. } = outcome;
+        self.trace_run::<P>(CompactEvent::End { at, status, counts, nanoseconds });
+        outcome
+    }
+}
