@@ -7,4 +7,5 @@ pub mod compaction;
 pub mod drive;
 pub mod ops;
 pub mod regions;
+pub mod tables;
 pub mod trace;

@@ -2,8 +2,8 @@
 //! with little room, and here a look at every frame of a window, up to the last frame number, and at the report.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use pageblock_memmap::{DropReason, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
 use pageblock_frame::{MAX_PFN, PAGE_SIZE, Pfn, PhysAddr};
+use pageblock_memmap::{DropReason, MapOptions, PhysRange, Region, RegionError, RegionKind, RegionMap};
 use pageblock_testkit::maps::{Kind, Piece, is_usable_frame};
 
 /// Frames around the origin that are looked at one by one.

@@ -45,6 +45,7 @@
 extern crate std;
 
 mod adapt;
+mod fdt;
 mod map;
 mod movable;
 mod node;
@@ -56,6 +57,7 @@ mod set;
 mod tests;
 mod zones;
 
+pub use fdt::{DeviceTree, DeviceTreeError, ListedCpu, Loaded, NodeDistance};
 pub use map::{FrameClass, FrameRun, MapOptions, RegionError, RegionMap, RegionViolation};
 pub use region::{PhysRange, Region, RegionKind};
 pub use report::{DropCount, DropReason, RegionReport};

@@ -76,7 +76,7 @@ pub use pageblock_frame::sync::CpuWord;
 pub use pageblock_frame::{
     CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
-pub use pageblock_memmap::{PhysRange, Region, RegionKind, ZoneLimits};
+pub use pageblock_memmap::{DeviceTree, DeviceTreeError, Loaded, PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizing, Tuning};
 pub use pageblock_reclaim::Config as ReclaimConfig;
 
