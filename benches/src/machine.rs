@@ -47,6 +47,7 @@ unsafe impl<const HARD: bool, const KEEPS_WORD: bool> Platform for TwoCpus<HARD,
     const MAX_CPUS: usize = 2;
     const HARDENED: bool = HARD;
     const CPU_WORD: bool = KEEPS_WORD;
+    const HAS_MEMORY: bool = false;
 
     #[inline(always)]
     fn phys_to_virt(_pa: u64) -> NonNull<u8> {
@@ -92,7 +93,7 @@ impl<const HARD: bool, const WORD: bool> Machine<HARD, WORD> {
         };
         let allocator = PageAllocator::new();
         let storage = Box::leak(Box::<[u8]>::new_uninit_slice(bytes));
-        if let Err(error) = allocator.init_with_storage(map, &config, storage) {
+        if let Err(error) = allocator.init_simulated(map, &config, storage) {
             panic!("{frames} frames: {error}");
         }
         forget();

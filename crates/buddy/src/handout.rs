@@ -2,7 +2,7 @@
 
 use pageblock_frame::sync::{IrqGuard, Ordering};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, Pfn, Platform, StateByte};
+use pageblock_frame::{AllocFlags, FrameState, Hooks, MigrateType, Order, Pfn, Platform, StateByte};
 
 use crate::core::ZoneCore;
 use crate::error::FreeError;
@@ -59,7 +59,7 @@ impl<'m> Zone<'m> {
         self.publish(&core);
         drop(core);
         if let Some(fallback) = fallback {
-            P::trace(&Event::Fallback(fallback));
+            P::hooks().trace(&Event::Fallback(fallback));
         }
         Some(self.pfn_of(index))
     }

@@ -3,8 +3,8 @@
 use pageblock_frame::sync::{AtomicU64, Interrupts, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
-    MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte, StateTable,
-    ZoneKind,
+    Hooks, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte,
+    StateTable, ZoneKind,
 };
 
 use crate::Violation;
@@ -306,7 +306,7 @@ impl<'m> Zone<'m> {
         self.publish(&core);
         drop(core);
         if done {
-            P::trace(&Event::HighAtomic { pfn, reserved: true });
+            P::hooks().trace(&Event::HighAtomic { pfn, reserved: true });
         }
         done
     }
@@ -319,7 +319,7 @@ impl<'m> Zone<'m> {
         self.publish(&core);
         drop(core);
         let Some(block) = block else { return false };
-        P::trace(&Event::HighAtomic { pfn: self.pfn_of(block << BLOCK_SHIFT), reserved: false });
+        P::hooks().trace(&Event::HighAtomic { pfn: self.pfn_of(block << BLOCK_SHIFT), reserved: false });
         true
     }
 

@@ -27,6 +27,7 @@ struct Machine;
 // SAFETY: a zone does not ask for the CPU; there are no interrupts; nothing is mapped.
 unsafe impl Platform for Machine {
     const MAX_CPUS: usize = 2;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()

@@ -11,6 +11,7 @@ struct Host;
 // SAFETY: one thread, no interrupts, no memory asked for.
 unsafe impl Platform for Host {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
@@ -164,6 +165,7 @@ struct SmallHost;
 unsafe impl Platform for SmallHost {
     const MAX_CPUS: usize = 1;
     const SMALL_CODE: bool = true;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()

@@ -4,7 +4,7 @@ use pageblock_buddy::{Patience, Zone};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::sync::{AtomicBool, AtomicU32, Ordering};
 use pageblock_frame::trace::{CompactEvent, DeferState, Event};
-use pageblock_frame::{Order, Platform, const_unless_model};
+use pageblock_frame::{Hooks, Order, Platform, const_unless_model};
 
 use crate::config::Config;
 use crate::counters::{Counters, VmStat};
@@ -81,7 +81,7 @@ impl Compactor {
     /// Emits the begin or the end of a run, from the first patch of 2013 on.
     pub(crate) fn trace_run<P: Platform>(&self, event: CompactEvent) {
         if self.config.patches.trace_runs {
-            P::trace(&Event::Compaction(event));
+            P::hooks().trace(&Event::Compaction(event));
         }
     }
 
@@ -135,7 +135,7 @@ impl Compactor {
     pub fn is_deferred<P: Platform>(&self, zone: &Zone<'_>, order: Order) -> bool {
         let deferred = self.deferral.is_deferred(order);
         if deferred {
-            P::trace(&Event::Compaction(CompactEvent::Deferred(self.defer_state(zone, order))));
+            P::hooks().trace(&Event::Compaction(CompactEvent::Deferred(self.defer_state(zone, order))));
         }
         deferred
     }
@@ -143,7 +143,7 @@ impl Compactor {
     /// Records a failure.
     pub fn defer<P: Platform>(&self, zone: &Zone<'_>, order: Order) {
         self.deferral.defer(order);
-        P::trace(&Event::Compaction(CompactEvent::Defer(self.defer_state(zone, order))));
+        P::hooks().trace(&Event::Compaction(CompactEvent::Defer(self.defer_state(zone, order))));
     }
 
     /// Records a success: a block was allocated after a run, or could be.
@@ -156,7 +156,7 @@ impl Compactor {
             }
         }
         self.deferral.reset(order, proof);
-        P::trace(&Event::Compaction(CompactEvent::DeferReset(self.defer_state(zone, order))));
+        P::hooks().trace(&Event::Compaction(CompactEvent::DeferReset(self.defer_state(zone, order))));
     }
 
     fn defer_state(&self, zone: &Zone<'_>, order: Order) -> DeferState {

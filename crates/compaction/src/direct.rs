@@ -4,7 +4,7 @@ use pageblock_buddy::Zone;
 use pageblock_frame::migration::{Interrupt, Migrate};
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
-use pageblock_frame::{AllocFlags, Gfp, MigrateType, Order, Platform, ZoneKind};
+use pageblock_frame::{AllocFlags, Gfp, Hooks, MigrateType, Order, Platform, ZoneKind};
 
 use crate::compactor::Compactor;
 use crate::defer::Proof;
@@ -87,7 +87,7 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
     migrator: &M,
 ) -> Outcome {
     let DirectRequest { order, gfp, priority, .. } = *request;
-    P::trace(&Event::Compaction(CompactEvent::TryToCompact { order, gfp, priority: priority as u8 }));
+    P::hooks().trace(&Event::Compaction(CompactEvent::TryToCompact { order, gfp, priority: priority as u8 }));
     let mut best = Outcome::unstarted(CompactResult::Skipped);
     for (place, CompactZone { zone, compactor }) in
         zones.into_iter().filter(|z| z.zone.kind() <= request.limit).enumerate()

@@ -3,7 +3,7 @@
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
-use pageblock_frame::{NodeId, Order, Platform, ZoneKind, const_unless_model};
+use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind, const_unless_model};
 
 use crate::defer::Proof;
 use crate::direct::CompactZone;
@@ -95,11 +95,11 @@ impl Kcompactd {
         if order == Order::ZERO {
             return;
         }
-        P::trace(&Event::Compaction(CompactEvent::WakeupKcompactd { node: self.node, order, limit }));
+        P::hooks().trace(&Event::Compaction(CompactEvent::WakeupKcompactd { node: self.node, order, limit }));
         // Relaxed: the platform's wake-up orders these for the thread; one that comes too late leads to another step.
         lower(&self.limit, limit.index() as u32);
         raise(&self.wanted, u32::from(order.as_u8()) + 1);
-        P::wake_kcompactd(self.node);
+        P::hooks().wake_kcompactd(self.node);
     }
 
     /// True if somebody asked for a block.
@@ -126,7 +126,7 @@ impl Kcompactd {
         let limit = ZoneKind::ALL.get(limit as usize).copied().unwrap_or(ZoneKind::Movable);
         let place = self.zone.load(Ordering::Relaxed);
         if place == 0 {
-            P::trace(&Event::Compaction(CompactEvent::KcompactdWake { node: self.node, order, limit }));
+            P::hooks().trace(&Event::Compaction(CompactEvent::KcompactdWake { node: self.node, order, limit }));
         }
         let zone = zones.get(place as usize).filter(|z| z.zone.kind() <= limit);
         if let Some(&at) = zone {
@@ -144,7 +144,7 @@ impl Kcompactd {
         if done.is_err() {
             return Next::Again;
         }
-        P::trace(&Event::Compaction(CompactEvent::KcompactdSleep { node: self.node }));
+        P::hooks().trace(&Event::Compaction(CompactEvent::KcompactdSleep { node: self.node }));
         self.sleep(zones)
     }
 

@@ -10,7 +10,7 @@ use core::ops::Range;
 use pageblock_frame::migration::{Interrupt, Migrate};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, ScanPositions};
-use pageblock_frame::{Order, Platform};
+use pageblock_frame::{Hooks, Order, Platform};
 
 use crate::cluster::BLOCK;
 use crate::compactor::Compactor;
@@ -117,7 +117,7 @@ fn until_finished<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>)
 fn finished<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) -> CompactResult {
     let result = finished_quietly(run);
     let zone = run.migration.scan.zone();
-    P::trace(&Event::Compaction(CompactEvent::Finished {
+    P::hooks().trace(&Event::Compaction(CompactEvent::Finished {
         node: zone.node(),
         zone: zone.kind(),
         order: run.request.order,

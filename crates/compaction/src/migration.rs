@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use pageblock_buddy::{Held, ZoneScan};
 use pageblock_frame::migration::{IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::{CompactEvent, Event, RunCounts};
-use pageblock_frame::{MigrateType, Order, Platform, StateByte};
+use pageblock_frame::{Hooks, MigrateType, Order, Platform, StateByte};
 
 use crate::cluster::{CLUSTER, Cluster, keep};
 use crate::targets::Targets;
@@ -121,7 +121,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
         moving.migrate();
         let failed = without_target as u32 + moving.settle(targets, counts);
         let (migrated, not_migrated) = (counts.migrated - before.migrated, counts.failed - before.failed);
-        P::trace(&Event::Compaction(CompactEvent::Migrate { migrated, failed: not_migrated }));
+        P::hooks().trace(&Event::Compaction(CompactEvent::Migrate { migrated, failed: not_migrated }));
         failed
     }
 }

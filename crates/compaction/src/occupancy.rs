@@ -16,7 +16,7 @@ use core::ops::Range;
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
-use pageblock_frame::{PAGEBLOCK_ORDER, PfnRange, Platform};
+use pageblock_frame::{Hooks, PAGEBLOCK_ORDER, PfnRange, Platform};
 
 use crate::choice::{Blocker, Candidate, Choice, Sources, appraise, best_part};
 use crate::cluster::BLOCK;
@@ -228,7 +228,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     /// Emits how many frames of a pageblock were read since `before` had been.
     fn trace_read(&self, block: u32, before: u64, taken: u32) {
         let zone = self.migration.scan.zone();
-        P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
+        P::hooks().trace(&Event::Compaction(CompactEvent::IsolateMigrate {
             range: PfnRange::new(zone.pfn_of(block * BLOCK), zone.pfn_of((block + 1) * BLOCK)),
             scanned: self.counts.migrate_scanned - before,
             taken: u64::from(taken),

@@ -3,7 +3,7 @@
 use pageblock_buddy::{Patience, Zone};
 use pageblock_frame::migration::{Migrate, MigrateMode};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
-use pageblock_frame::{Order, Platform, ZoneKind};
+use pageblock_frame::{Hooks, Order, Platform, ZoneKind};
 
 use crate::compactor::Compactor;
 use crate::config::Search;
@@ -27,7 +27,7 @@ impl Compactor {
     /// the caller's business.
     pub fn run<P: Platform, M: Migrate>(&self, zone: &Zone<'_>, migrator: &M, request: &Request) -> Outcome {
         let result = suitable::suitable::<P>(zone, self.config(), request);
-        P::trace(&Event::Compaction(CompactEvent::Suitable {
+        P::hooks().trace(&Event::Compaction(CompactEvent::Suitable {
             node: zone.node(),
             zone: zone.kind(),
             order: request.order,
@@ -40,14 +40,14 @@ impl Compactor {
         }
         let patience = if request.mode == MigrateMode::Async { Patience::Note } else { Patience::Wait };
         let scan = zone.scan::<P>(patience);
-        let began = P::now();
+        let began = P::hooks().now();
         let migration = Migration { scan: &scan, migrator, mode: request.mode, passes: self.config().passes };
         let Finished { outcome, at } = match self.config().search {
             Search::Occupancy => occupancy::run(self, migration, request),
             Search::Linear | Search::FreeLists => linear::run(self, migration, request),
         };
         self.counters.add_run(&outcome.counts, request.origin);
-        let nanoseconds = P::now().saturating_sub(began);
+        let nanoseconds = P::hooks().now().saturating_sub(began);
         let Outcome { result: status, counts, .. } = outcome;
         self.trace_run::<P>(CompactEvent::End { at, status, counts, nanoseconds });
         outcome

@@ -24,6 +24,7 @@ struct Host;
 // SAFETY: no CPU-local state and no interrupts in the model; nothing is behind the frames.
 unsafe impl Platform for Host {
     const MAX_CPUS: usize = 2;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> {
         core::ptr::NonNull::dangling()

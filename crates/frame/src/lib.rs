@@ -8,7 +8,7 @@
 //! What else is here because everything above needs it:
 //! * requests: [`Order`], [`MigrateType`], [`Gfp`] and the pure mapping from flags to zone, type and [`AllocFlags`];
 //! * [`sync`]: **every** lock and atomic, real and under the model checker;
-//! * [`Platform`]: the seam that a kernel fills, and [`trace`]: the events it can listen to;
+//! * [`Platform`] and [`Hooks`]: the seams that a kernel fills, and [`trace`]: the events it can listen to;
 //! * [`vmstat!`]: counters under Linux's names;
 //! * [`Carver`]: from raw bytes to typed metadata, the only place where memory gets a type.
 //!
@@ -33,6 +33,7 @@ mod block;
 mod carve;
 mod desc;
 mod gfp;
+mod hooks;
 mod ids;
 mod memory;
 mod migrate;
@@ -52,6 +53,7 @@ pub use block::{BLOCK_WORDS, BlockTable, NO_BLOCK, Pageblock, Visit, Visited};
 pub use carve::{Carver, Zeroed};
 pub use desc::{DescFlags, Descriptor, NO_FRAME};
 pub use gfp::{AllocFlags, Gfp, GfpError};
+pub use hooks::{Hooks, NoHooks};
 pub use ids::{CpuId, MAX_NODES, MAX_ZONES, NodeId, ZoneKind};
 pub use memory::{claim_frames, zero_through_mapping};
 pub use migrate::MigrateType;

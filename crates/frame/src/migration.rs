@@ -253,7 +253,7 @@ pub unsafe trait Migrate {
     }
 }
 
-/// A reference to a migrator is one, so that [`Platform::migrator`](crate::Platform::migrator)'s answer can be passed on.
+/// A reference to a migrator is one, so that [`Hooks::migrator`](crate::Hooks::migrator)'s answer can be passed on.
 // SAFETY: every call goes to the migrator behind the reference, whose answers keep the promises.
 unsafe impl<M: Migrate + ?Sized> Migrate for &M {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {

@@ -2,14 +2,37 @@
 
 use core::ptr::NonNull;
 
-use crate::migration::Migrate;
-use crate::reclaim::Reclaim;
+use crate::hooks::{Hooks, NoHooks};
 use crate::sync::CpuWord;
-use crate::trace::Event;
 use crate::{CpuId, NodeId, PfnRange};
 
-/// What [`Platform::irq_save`] found, for [`Platform::irq_restore`]: opaque to this project.
-pub type IrqState = usize;
+/// The interrupt state that [`Platform::irq_save`] found, for [`Platform::irq_restore`]. Its bits are the platform's.
+///
+/// ```
+/// use pageblock_frame::IrqState;
+/// const INTERRUPT_FLAG: usize = 1 << 9;
+/// let state = IrqState::new(0x246);
+/// assert_ne!(state.bits() & INTERRUPT_FLAG, 0);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
+#[must_use = "interrupts stay off until the state is restored"]
+pub struct IrqState(usize);
+
+impl IrqState {
+    /// A state of these bits.
+    #[inline(always)]
+    pub const fn new(bits: usize) -> Self {
+        Self(bits)
+    }
+
+    /// The bits.
+    #[must_use]
+    #[inline(always)]
+    pub const fn bits(self) -> usize {
+        self.0
+    }
+}
 
 /// The machine under the allocator. All functions are static: an implementation is a name, not a value.
 ///
@@ -22,7 +45,7 @@ pub type IrqState = usize;
 ///    not preempted by another task, until the matching [`unpin`](Platform::unpin). Interrupts may come in between.
 /// 2. Between [`irq_save`](Platform::irq_save) and [`irq_restore`](Platform::irq_restore) no interrupt handler that uses
 ///    the allocator runs on this CPU.
-/// 3. [`phys_to_virt`](Platform::phys_to_virt) returns a pointer through which the frame at that address can be read and
+/// 3. Unless [`HAS_MEMORY`](Platform::HAS_MEMORY) is false, [`phys_to_virt`](Platform::phys_to_virt) returns a pointer through which the frame at that address can be read and
 ///    written for as long as the allocator exists, at the same distance for neighbouring frames.
 /// 4. If [`CPU_WORD`](Platform::CPU_WORD) is true, [`cpu_word`](Platform::cpu_word) returns what
 ///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`CpuWord::new`]: never what another CPU was given.
@@ -60,13 +83,17 @@ pub unsafe trait Platform: 'static {
     /// distance from GS base, `TPIDR_EL1` or `tp`, or a thread-local one.
     const CPU_WORD: bool = false;
 
+    /// Whether there is memory behind the frames. A simulated machine whose frames are numbers says no: then the allocator reads
+    /// and writes no frame, and may be initialised by safe code.
+    const HAS_MEMORY: bool = true;
+
     /// A pointer to the byte at physical address `pa`; used only for metadata carved out of the memory map and for
     /// zeroing frames.
     fn phys_to_virt(pa: u64) -> NonNull<u8>;
 
     /// Fills frames with zeroes, for requests with [`Gfp::ZERO`](crate::Gfp::ZERO). The default writes through
-    /// [`phys_to_virt`](Platform::phys_to_virt); override it where the machine has something better, or where nothing is
-    /// behind the frames.
+    /// [`phys_to_virt`](Platform::phys_to_virt); override it where the machine has something better. Not called where
+    /// [`HAS_MEMORY`](Platform::HAS_MEMORY) is false.
     ///
     /// # Safety
     /// The caller owns the frames: nobody else reads or writes them meanwhile.
@@ -93,8 +120,12 @@ pub unsafe trait Platform: 'static {
     }
 
     /// Ends what [`pin`](Platform::pin) began.
+    ///
+    /// # Safety
+    /// The caller ends a [`pin`](Platform::pin) of its own that has not been ended, and uses the CPU's number no more.
+    /// [`Pinned`](crate::sync::Pinned) is this promise as a guard.
     #[inline(always)]
-    fn unpin() {}
+    unsafe fn unpin() {}
 
     /// The word of the CPU that executes this, which is pinned: [`CpuWord::new`] at first. Forgetting it is allowed, as when a CPU is
     /// reset: the allocator sets it again.
@@ -109,66 +140,23 @@ pub unsafe trait Platform: 'static {
     fn set_cpu_word(_word: CpuWord) {}
 
     /// Turns interrupts off on this CPU and returns what they were.
-    #[must_use]
     #[inline(always)]
     fn irq_save() -> IrqState {
-        0
+        IrqState::new(0)
     }
 
-    /// Returns interrupts to what [`irq_save`](Platform::irq_save) found.
+    /// Returns interrupts to the state that [`irq_save`](Platform::irq_save) found.
+    ///
+    /// # Safety
+    /// `state` is of the latest [`irq_save`](Platform::irq_save) on this CPU that has not been restored, and the caller holds no
+    /// lock that it took since. The guards of [`sync`](crate::sync) are this promise.
     #[inline(always)]
-    fn irq_restore(_state: IrqState) {}
+    unsafe fn irq_restore(_state: IrqState) {}
 
-    /// Monotonic time in nanoseconds; 0 where there is no clock.
-    #[must_use]
-    fn now() -> u64 {
-        0
-    }
-
-    /// Makes `cpu` call the allocator's `handle_kick` soon, by an inter-processor interrupt. Without it, a drain request waits for that CPU's next
-    /// operation.
-    fn kick(_cpu: CpuId) {}
-
-    /// Wakes the node's reclaim thread.
-    fn wake_kswapd(_node: NodeId) {}
-
-    /// Wakes the node's compaction thread.
-    fn wake_kcompactd(_node: NodeId) {}
-
-    /// Waits until the node's reclaim makes progress ([`wake_waiters`](Platform::wake_waiters)), at most until
-    /// [`now`](Platform::now) reaches `deadline`. Returning at once is always allowed.
-    fn wait_until(_node: NodeId, _deadline: u64) {}
-
-    /// Wakes whoever is in [`wait_until`](Platform::wait_until) on the node.
-    fn wake_waiters(_node: NodeId) {}
-
-    /// Who can move memory; without one there is no compaction, and its code is not linked.
+    /// The services of the kernel that no memory safety rests on; without them there is no clock, kick, reclaim or compaction.
     #[must_use]
     #[inline(always)]
-    fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
-        None
+    fn hooks() -> impl Hooks {
+        NoHooks
     }
-
-    /// Who can give memory up; without one there is no reclaim, and its code is not linked.
-    #[must_use]
-    #[inline(always)]
-    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
-        None
-    }
-
-    /// Notes that the current task reclaims (`PF_MEMALLOC`); false if it does already, and then it must not again. A kernel with
-    /// tasks keeps a flag in each.
-    #[must_use]
-    #[inline(always)]
-    fn enter_reclaim() -> bool {
-        true
-    }
-
-    /// Ends what [`enter_reclaim`](Platform::enter_reclaim) began.
-    #[inline(always)]
-    fn leave_reclaim() {}
-
-    /// Receives every structured event. Called with no lock held; must not allocate from the allocator that it watches.
-    #[inline(always)]
-    fn trace(_event: &Event) {}
 }

@@ -6,7 +6,7 @@ mod reclaim;
 pub use compaction::{CompactEvent, CompactResult, DeferState, In313, RunCounts, ScanPositions};
 pub use reclaim::ReclaimEvent;
 
-use crate::{Gfp, MigrateType, NodeId, Order, Pfn, Platform, ZoneKind};
+use crate::{Gfp, Hooks, MigrateType, NodeId, Order, Pfn, Platform, ZoneKind};
 
 /// A mixing of migrate types: a request was served from a pageblock of another type (`mm_page_alloc_extfrag`).
 ///
@@ -110,7 +110,7 @@ pub trait Trace {
 impl<P: Platform> Trace for P {
     #[inline(always)]
     fn event(event: &Event) {
-        P::trace(event);
+        P::hooks().trace(event);
     }
 }
 

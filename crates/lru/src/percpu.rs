@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use pageblock_frame::sync::Lock;
+use pageblock_frame::sync::{Lock, Pinned};
 use pageblock_frame::{Pfn, Platform};
 
 use crate::pagevec::Pagevecs;
@@ -21,7 +21,7 @@ use crate::set::Lrus;
 /// #     const MAX_CPUS: usize = 1;
 /// #     fn phys_to_virt(_pa: u64) -> NonNull<u8> { NonNull::dangling() }
 /// # }
-/// use pageblock_frame::sync::Lock;
+/// use pageblock_frame::sync::{Lock, Pinned};
 /// use pageblock_lru::{Batch, Lru, LruList, Lrus, Pagevecs, PerCpu};
 /// let table = [const { Descriptor::new() }; 4];
 /// table[0].store_refs(1);
@@ -53,10 +53,8 @@ impl<'a, const N: usize> PerCpu<'a, N> {
 
     /// Runs `work` with this CPU's pagevecs, pinned to the CPU. `None` if the storage has no element for it.
     pub fn with<P: Platform, R>(self, work: impl FnOnce(&mut Pagevecs<N>) -> R) -> Option<R> {
-        let cpu = P::pin();
-        let result = self.cpus.get(cpu.index()).map(|vecs| work(&mut vecs.lock()));
-        P::unpin();
-        result
+        let pinned = Pinned::<P>::new();
+        self.cpus.get(pinned.cpu().index()).map(|vecs| work(&mut vecs.lock()))
     }
 
     /// Empties the pagevecs of every CPU. Mirrors `lru_add_drain_all()`.

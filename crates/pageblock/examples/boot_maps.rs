@@ -19,6 +19,7 @@ struct Hosted;
 // SAFETY: one thread and no interrupts; no memory is behind the frames, and nothing asks for it.
 unsafe impl Platform for Hosted {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         unreachable!("no frame is zeroed, no metadata carved")
@@ -28,7 +29,7 @@ unsafe impl Platform for Hosted {
 fn boot(name: &str, map: impl IntoIterator<Item = Region>) -> Result<Stats, Box<dyn std::error::Error>> {
     let frames = PageAllocator::<Hosted>::new();
     let storage = vec![MaybeUninit::uninit(); 1 << 20].leak();
-    let stats = frames.init_with_storage(map, &Config::new(), storage)?;
+    let stats = frames.init_simulated(map, &Config::new(), storage)?;
     println!("{name:<16} {stats}");
     Ok(stats)
 }

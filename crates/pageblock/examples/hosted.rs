@@ -12,6 +12,7 @@ struct Hosted;
 // SAFETY: one thread and no interrupts; no memory is behind the frames, and nothing asks for it.
 unsafe impl Platform for Hosted {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         unreachable!("no frame is zeroed, no metadata carved")
@@ -23,7 +24,7 @@ static FRAMES: PageAllocator<Hosted> = PageAllocator::new();
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let map = [Region::from((0, 256 << 20, true))]; // 256 MiB
     let storage = vec![MaybeUninit::uninit(); PageAllocator::<Hosted>::metadata_bytes(map, &Config::new())?];
-    println!("{}", FRAMES.init_with_storage(map, &Config::new(), storage.leak())?);
+    println!("{}", FRAMES.init_simulated(map, &Config::new(), storage.leak())?);
 
     let huge = FRAMES.alloc_order(Order::new(9).ok_or("no such order")?, Gfp::HIGHUSER_MOVABLE)?;
     let page = FRAMES.alloc(Gfp::KERNEL)?;

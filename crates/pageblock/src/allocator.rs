@@ -7,7 +7,9 @@ use core::mem::MaybeUninit;
 use pageblock_buddy::{FreeError, Violation, Zone};
 use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{Gfp, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model};
+use pageblock_frame::{
+    Gfp, Hooks, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model,
+};
 use pageblock_memmap::{Region, RegionReport};
 
 use crate::config::Config;
@@ -38,7 +40,7 @@ use crate::stats::Stats;
 ///
 /// let map = [Region::from((0, 64 << 20, true))]; // 64 MiB from address 0
 /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-/// let stats = FRAMES.init_with_storage(map, &Config::new(), storage)?;
+/// let stats = FRAMES.init_simulated(map, &Config::new(), storage)?;
 /// assert_eq!(stats.managed, 16384);
 ///
 /// let frame = FRAMES.alloc(Gfp::KERNEL | Gfp::DMA)?;
@@ -90,17 +92,49 @@ impl<P: Platform> PageAllocator<P> {
         })
     }
 
-    /// The same with the metadata in storage of the caller's: no frame is touched. For hosted use, and for kernels that have memory
-    /// outside the map.
+    /// The same with the metadata in storage of the caller's, for kernels that have memory outside the map.
     ///
     /// # Errors
     /// [`InitError`]; nothing has changed. [`InitError::StorageTooSmall`] says how much is needed.
-    pub fn init_with_storage(
+    ///
+    /// # Safety
+    /// As for [`init`](Self::init): the allocator gives the usable frames away, and a request may write to them.
+    #[expect(unsafe_code, reason = "the kernel's word for what is in the memory map")]
+    pub unsafe fn init_with_storage(
         &self,
         regions: impl IntoIterator<Item = Region>,
         config: &Config,
         storage: &'static mut [MaybeUninit<u8>],
     ) -> Result<Stats, InitError> {
+        self.start(|| Plan::new::<P>(regions, config)?.build::<P>(storage))
+    }
+
+    /// The same for a simulated machine, whose frames are numbers without memory behind them: no promise is needed. Does not
+    /// compile for a platform that [has memory](Platform::HAS_MEMORY).
+    ///
+    /// # Errors
+    /// [`InitError`]; nothing has changed. [`InitError::StorageTooSmall`] says how much is needed.
+    ///
+    /// ```compile_fail,E0080
+    /// use core::ptr::NonNull;
+    /// use pageblock::{Config, PageAllocator, Platform, Region};
+    /// struct Kernel;
+    /// // SAFETY: never run.
+    /// unsafe impl Platform for Kernel {
+    ///     const MAX_CPUS: usize = 1;
+    ///     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+    /// }
+    /// let frames = PageAllocator::<Kernel>::new();
+    /// let map = [Region::from((0, 64 << 20, true))];
+    /// let _ = frames.init_simulated(map, &Config::new(), &mut []);
+    /// ```
+    pub fn init_simulated(
+        &self,
+        regions: impl IntoIterator<Item = Region>,
+        config: &Config,
+        storage: &'static mut [MaybeUninit<u8>],
+    ) -> Result<Stats, InitError> {
+        const { assert!(!P::HAS_MEMORY, "a platform with memory is initialised by an unsafe function") };
         self.start(|| Plan::new::<P>(regions, config)?.build::<P>(storage))
     }
 
@@ -237,7 +271,7 @@ impl<P: Platform> PageAllocator<P> {
         if !self.fast.free(pfn, order) {
             self.free_by_span(pfn, order)?;
         }
-        P::trace(&Event::Free { pfn, order });
+        P::hooks().trace(&Event::Free { pfn, order });
         Ok(())
     }
 

@@ -24,7 +24,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # use pageblock_testkit::host::Quiet;
     /// # let frames = PageAllocator::<Quiet>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// # frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+    /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
     /// let mut batch = [Pfn::new(0); 100];
     /// assert_eq!(frames.alloc_bulk(Gfp::KERNEL, &mut batch), Ok(100));
     /// assert_eq!(frames.stats().free, frames.stats().managed - 100);

@@ -4,7 +4,7 @@ use pageblock_buddy::Zone;
 use pageblock_compaction::{ContigError, Request, VmStat};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::RunCounts;
-use pageblock_frame::{NodeId, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{Hooks, NodeId, PfnRange, Platform, ZoneKind};
 use pageblock_pcp::PcpLists;
 
 use crate::PageAllocator;
@@ -52,7 +52,7 @@ impl<P: Platform> PageAllocator<P> {
 
     fn compact_where(&self, chosen: impl Fn(&Zone<'static>) -> bool) -> Result<RunCounts, CompactError> {
         let inner = self.inner().map_err(|_| CompactError::NotInitialised)?;
-        let owner = P::migrator().ok_or(CompactError::NoMigrator)?;
+        let owner = P::hooks().migrator().ok_or(CompactError::NoMigrator)?;
         if inner.compactors.is_empty() {
             return Err(CompactError::NoMigrator);
         }
@@ -76,7 +76,7 @@ impl<P: Platform> PageAllocator<P> {
     /// have moved.
     pub fn alloc_contig_range(&self, range: PfnRange, mode: MigrateMode) -> Result<FrameRun<'_, P>, AllocError> {
         let inner = self.inner()?;
-        let owner = P::migrator().ok_or(AllocError::NoMigrator)?;
+        let owner = P::hooks().migrator().ok_or(AllocError::NoMigrator)?;
         let zone = inner.zone_of_range(range).ok_or(ContigError::OutOfRange)?;
         let at = inner.compact_zone(zone).ok_or(AllocError::NoMigrator)?;
         let _scope = ReclaimScope::enter(inner).ok_or(AllocError::Recursion)?;

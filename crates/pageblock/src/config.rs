@@ -215,7 +215,7 @@ impl Config {
 
     /// `vm.watermark_boost_factor` and its arithmetic: a mixing raises the zone's watermarks by a pageblock, so that kswapd frees more,
     /// up to so many ten-thousandths of the high watermark; 0 to 2^31 - 1, 0 for no boost. Default: 60,000; Linux's is 15,000. Without a
-    /// [`Platform::reclaimer`](pageblock_frame::Platform::reclaimer) nothing could free more, and nothing is boosted.
+    /// [`Hooks::reclaimer`](pageblock_frame::Hooks::reclaimer) nothing could free more, and nothing is boosted.
     #[must_use]
     pub const fn watermark_boost(mut self, rule: BoostRule) -> Self {
         self.boost = rule;
@@ -241,7 +241,7 @@ impl Config {
     }
 
     /// How much may be dirty where a request with [`Gfp::WRITE`](crate::Gfp::WRITE) is served at once (`vm.dirty_ratio` where it bounds
-    /// allocation). Takes effect where the platform has a [`reclaimer`](pageblock_frame::Platform::reclaimer) that says what is dirty.
+    /// allocation). Takes effect where the platform has a [`reclaimer`](pageblock_frame::Hooks::reclaimer) that says what is dirty.
     /// Default: a fifth of each node's, as in Linux.
     #[must_use]
     pub const fn dirty_limit(mut self, limit: DirtyLimit) -> Self {
@@ -260,14 +260,14 @@ impl Config {
     }
 
     /// How zones are compacted; `None` for not at all. Takes effect where the platform has a
-    /// [`migrator`](pageblock_frame::Platform::migrator). Default: [`pageblock_compaction::Config::new`].
+    /// [`migrator`](pageblock_frame::Hooks::migrator). Default: [`pageblock_compaction::Config::new`].
     #[must_use]
     pub const fn compaction(mut self, compaction: Option<CompactionConfig>) -> Self {
         self.compaction = compaction;
         self
     }
 
-    /// How memory is reclaimed, where the platform has a [`reclaimer`](pageblock_frame::Platform::reclaimer).
+    /// How memory is reclaimed, where the platform has a [`reclaimer`](pageblock_frame::Hooks::reclaimer).
     #[must_use]
     pub const fn reclaim(mut self, reclaim: ReclaimConfig) -> Self {
         self.reclaim = reclaim;

@@ -10,7 +10,7 @@
 //! [`Reclaim::file_pages`]: pageblock_frame::reclaim::Reclaim::file_pages
 
 use pageblock_buddy::Zone;
-use pageblock_frame::{AllocFlags, Gfp, Platform};
+use pageblock_frame::{AllocFlags, Gfp, Hooks, Platform};
 
 use crate::inner::Inner;
 use crate::request::Request;
@@ -70,7 +70,7 @@ impl DirtyLimit {
 /// True if a request with these flags has to look at the limit: it cannot take the shortest way to a list.
 #[inline(always)]
 pub(crate) fn is_limited<P: Platform>(gfp: Gfp) -> bool {
-    !P::SMALL_CODE && gfp.contains(Gfp::WRITE) && P::reclaimer().is_some()
+    !P::SMALL_CODE && gfp.contains(Gfp::WRITE) && P::hooks().reclaimer().is_some()
 }
 
 impl<P: Platform> Request<P> {
@@ -89,7 +89,7 @@ impl<P: Platform> Request<P> {
 
 #[cold]
 fn is_over_limit<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>) -> bool {
-    let Some(owner) = P::reclaimer() else { return false };
+    let Some(owner) = P::hooks().reclaimer() else { return false };
     let (mut dirty, mut room) = (0u64, 0u64);
     let mut add = |zone: &Zone<'_>| {
         let files = owner.file_pages(zone.node(), zone.kind());

@@ -105,7 +105,7 @@ pub enum ConfigError {
 /// use pageblock_testkit::host::Quiet;
 /// let frames = PageAllocator::<Quiet>::new();
 /// let beyond = [Region::from((0, 0x1000, true)), Region::from((1 << 44, 0x1000, true))];
-/// let error = frames.init_with_storage(beyond, &Config::new(), &mut []).unwrap_err();
+/// let error = frames.init_simulated(beyond, &Config::new(), &mut []).unwrap_err();
 /// assert_eq!(error.to_string(), "region 1 is memory above the largest frame number");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -16,7 +16,7 @@ use crate::PageAllocator;
 /// use pageblock_testkit::host::Quiet;
 /// let frames = PageAllocator::<Quiet>::new();
 /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-/// frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+/// frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
 ///
 /// let block = frames.alloc_order(Order::new(3).unwrap(), Gfp::KERNEL).unwrap();
 /// assert_eq!((block.pfns().len(), block.bytes()), (8, 32 << 10));
@@ -106,7 +106,7 @@ impl<'a, P: Platform> Frames<'a, P> {
     /// # use pageblock_testkit::host::Quiet;
     /// # let frames = PageAllocator::<Quiet>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// # frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+    /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
     /// let block = frames.alloc_order(Order::new(2).unwrap(), Gfp::KERNEL)?;
     /// let first = block.pfn();
     /// let mut parts = block.split(Order::ZERO).unwrap();
@@ -188,7 +188,7 @@ impl<P: Platform> fmt::Debug for Parts<'_, P> {
 /// use pageblock_testkit::host::Quiet;
 /// let frames = PageAllocator::<Quiet>::new();
 /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-/// frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+/// frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
 ///
 /// let run = frames.alloc_exact(5, Gfp::KERNEL).unwrap();
 /// assert_eq!(run.pfns().len(), 5);

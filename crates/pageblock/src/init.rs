@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use pageblock_buddy::{BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
 use pageblock_compaction::{Compactor, Kcompactd};
 use pageblock_frame::sync::AtomicU32;
-use pageblock_frame::{Carver, CpuId, MAX_NODES, MAX_ZONES, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{Carver, CpuId, Hooks, MAX_NODES, MAX_ZONES, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
 use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneSpan};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
@@ -145,7 +145,7 @@ impl Plan {
 
     /// How zones are to be compacted, if anybody can move memory.
     fn compaction<P: Platform>(&self) -> Option<pageblock_compaction::Config> {
-        P::migrator()?;
+        P::hooks().migrator()?;
         self.config.compaction
     }
 
@@ -155,7 +155,7 @@ impl Plan {
         if self.compaction::<P>().is_some() {
             bytes += array_bytes::<Compactor>(self.zones.len()) + array_bytes::<Kcompactd>(self.nodes);
         }
-        if P::reclaimer().is_some() {
+        if P::hooks().reclaimer().is_some() {
             bytes += array_bytes::<Kswapd>(self.nodes);
         }
         bytes
@@ -167,7 +167,7 @@ impl Plan {
             background.compactors = carver.take_with(self.zones.len(), |_| Some(Compactor::new(config)))?;
             background.kcompactds = carver.take_with(self.nodes, |node| Some(Kcompactd::new(node_id(node))))?;
         }
-        if P::reclaimer().is_some() {
+        if P::hooks().reclaimer().is_some() {
             let kswapd = |node| Some(Kswapd::new(node_id(node), self.config.reclaim));
             background.kswapds = carver.take_with(self.nodes, kswapd)?;
         }
@@ -185,7 +185,7 @@ impl Plan {
         let mut storage = storage.into_iter();
         let mut failure = short;
         // What nobody can free, a boost would only withhold.
-        let boost = if P::reclaimer().is_some() { self.config.boost } else { BoostRule::off() };
+        let boost = if P::hooks().reclaimer().is_some() { self.config.boost } else { BoostRule::off() };
         let zones = carver.take_with(self.zones.len(), |i| {
             let zone = self.zones.get(i)?;
             let Config { policy, stall_order, .. } = self.config;

@@ -2,7 +2,7 @@
 
 use pageblock_buddy::{FairPolicy, FreeError, Node, Reserves, Zone};
 use pageblock_compaction::{CompactZone, Compactor, Kcompactd};
-use pageblock_frame::sync::AtomicU32;
+use pageblock_frame::sync::{AtomicU32, Pinned};
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
 use pageblock_memmap::{Region, RegionReport};
 use pageblock_pcp::PcpLists;
@@ -104,9 +104,8 @@ impl<P: Platform> Inner<P> {
         if let [only] = self.nodes {
             return Some(only);
         }
-        let cpu = P::pin();
+        let cpu = Pinned::<P>::new().cpu();
         let node = self.cpus.get(cpu.index()).map(|cpu| cpu.node).unwrap_or_default();
-        P::unpin();
         self.nodes.get(node.index())
     }
 

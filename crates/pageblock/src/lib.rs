@@ -74,7 +74,8 @@ pub use pageblock_buddy::{
 pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, VmStat as CompactionVmStat};
 pub use pageblock_frame::sync::CpuWord;
 pub use pageblock_frame::{
-    CpuId, Gfp, MigrateType, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
+    CpuId, Gfp, Hooks, IrqState, MigrateType, NoHooks, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform,
+    ZoneKind,
 };
 pub use pageblock_memmap::{DeviceTree, DeviceTreeError, Loaded, PhysRange, Region, RegionKind, ZoneLimits};
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizing, Tuning};

@@ -23,7 +23,7 @@ impl<P: Platform> PageAllocator<P> {
     /// use pageblock_testkit::host::Quiet;
     /// let frames = PageAllocator::<Quiet>::new();
     /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// frames.init_with_storage([Region::from((0, 128 << 20, true))], &Config::new(), storage)?;
+    /// frames.init_simulated([Region::from((0, 128 << 20, true))], &Config::new(), storage)?;
     /// drop(frames.alloc(Gfp::KERNEL)?);
     /// assert!(frames.stats().listed > 0); // the list was filled, and keeps the frame
     /// assert_eq!(frames.drain(), 0);
@@ -52,7 +52,7 @@ impl<P: Platform> PageAllocator<P> {
         result
     }
 
-    /// What a CPU calls when it has been kicked ([`Platform::kick`]): it answers the requests of others. Safe in interrupt
+    /// What a CPU calls when it has been kicked ([`Hooks::kick`]): it answers the requests of others. Safe in interrupt
     /// handlers.
     pub fn handle_kick(&self) {
         self.lists().for_each(|(zone, lists)| lists.handle_kick(zone));

@@ -1,7 +1,7 @@
 //! What shortage and fragmentation do to a zone, as seen from outside: boosts that kswapd is to be told of, counts.
 
 use pageblock_buddy::{BoostArithmetic, Zone, ZoneEvents};
-use pageblock_frame::{AllocFlags, Order, PAGEBLOCK_ORDER, Platform};
+use pageblock_frame::{AllocFlags, Hooks, Order, PAGEBLOCK_ORDER, Platform};
 
 use crate::PageAllocator;
 use crate::inner::Inner;
@@ -25,7 +25,7 @@ pub(crate) fn tell<P: Platform>(inner: &'static Inner<P>, zone: &'static Zone<'s
 fn wake_for_block<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>, flags: AllocFlags) {
     if flags.contains(AllocFlags::KSWAPD)
         && zone.take_short()
-        && P::migrator().is_some()
+        && P::hooks().migrator().is_some()
         && let Some(kcompactd) = inner.kcompactds.get(zone.node().index())
     {
         kcompactd.wake::<P>(PAGEBLOCK_ORDER, zone.kind());
@@ -49,7 +49,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # use pageblock_testkit::host::Quiet;
     /// # let frames = PageAllocator::<Quiet>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// # frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
+    /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
     /// // All pageblocks are movable at boot: the first other request claims one, as a whole.
     /// let frame = frames.alloc(Gfp::KERNEL).unwrap();
     /// let events = frames.events();

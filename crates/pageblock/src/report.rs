@@ -24,7 +24,7 @@ enum File {
 /// # use pageblock_testkit::host::Quiet;
 /// # let frames = PageAllocator::<Quiet>::new();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-/// # frames.init_with_storage([Region::from((0, 32 << 20, true))], &Config::new(), storage).unwrap();
+/// # frames.init_simulated([Region::from((0, 32 << 20, true))], &Config::new(), storage).unwrap();
 /// let held = frames.alloc(Gfp::KERNEL).unwrap();
 /// let text = frames.buddyinfo().to_string();
 /// let lines: Vec<&str> = text.lines().map(str::trim_end).collect();

@@ -2,7 +2,7 @@
 
 use pageblock_buddy::{Zone, Zonelist};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{AllocFlags, Gfp, Hooks, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 
 use crate::config::ZoneSpreading;
 use crate::error::AllocError;
@@ -105,7 +105,7 @@ impl<P: Platform> Request<P> {
     /// Mixing is avoided until reclaim and compaction have been tried, on a platform that has either, and the last attempt after them.
     pub(crate) fn avoids_mixing(&self) -> bool {
         !P::SMALL_CODE
-            && (P::reclaimer().is_some() || P::migrator().is_some())
+            && (P::hooks().reclaimer().is_some() || P::hooks().migrator().is_some())
             && self.inner.spreading == ZoneSpreading::Throughout
     }
 
@@ -233,12 +233,12 @@ impl<P: Platform> Request<P> {
 /// What is owed to a block that is about to be handed out (`prep_new_page()`).
 #[inline(always)]
 pub(crate) fn prepare<P: Platform>(pfn: Pfn, order: Order, gfp: Gfp) {
-    if gfp.contains(Gfp::ZERO) {
+    if P::HAS_MEMORY && gfp.contains(Gfp::ZERO) {
         // SAFETY: the block has just been taken, and nobody has seen it yet.
         #[expect(unsafe_code, reason = "the allocator's own frames")]
         unsafe {
             P::zero_frames(PfnRange::from_len(pfn, order.frames()));
         }
     }
-    P::trace(&Event::Alloc { pfn, order, gfp, migrate_type: gfp.migrate_type() });
+    P::hooks().trace(&Event::Alloc { pfn, order, gfp, migrate_type: gfp.migrate_type() });
 }

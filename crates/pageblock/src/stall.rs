@@ -12,7 +12,7 @@
 
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{AllocFlags, Gfp, Order, Platform};
+use pageblock_frame::{AllocFlags, Gfp, Hooks, Order, Platform};
 
 use crate::PageAllocator;
 use crate::request::Request;
@@ -103,21 +103,21 @@ impl<P: Platform> Request<P> {
 #[cold]
 pub(crate) fn stall<P: Platform>(request: &Request<P>) {
     let Some(zone) = request.zones().next() else { return };
-    if request.gfp.contains(Gfp::MEMALLOC) || !P::enter_reclaim() {
+    if request.gfp.contains(Gfp::MEMALLOC) || !P::hooks().enter_reclaim() {
         // The task is reclaiming: others would wait for it.
         return;
     }
-    P::leave_reclaim();
+    P::hooks().leave_reclaim();
     zone.boost_fast();
     // This wake is the one that the boost owes, too.
     let _ = zone.take_boosted();
     wake_kswapd(request.inner, zone, Order::ZERO, request.limit);
-    let start = P::now();
-    P::wait_until(zone.node(), start.saturating_add(STALL_LIMIT));
-    let duration = P::now().saturating_sub(start);
+    let start = P::hooks().now();
+    P::hooks().wait_until(zone.node(), start.saturating_add(STALL_LIMIT));
+    let duration = P::hooks().now().saturating_sub(start);
     if duration >= LEAST {
         request.inner.stalls.note(duration);
-        P::trace(&Event::FragmentStall { node: zone.node(), duration });
+        P::hooks().trace(&Event::FragmentStall { node: zone.node(), duration });
     }
 }
 
@@ -129,7 +129,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # use pageblock_testkit::host::Quiet;
     /// # let frames = PageAllocator::<Quiet>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// # frames.init_with_storage([Region::from((0, 16 << 20, true))], &Config::new().fragment_stall_order(4), storage).unwrap();
+    /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new().fragment_stall_order(4), storage).unwrap();
     /// assert_eq!(frames.stalls().count, 0);
     /// ```
     #[must_use]

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use pageblock_compaction::{CompactZone, Kswapd as KswapdIs, Next, Request};
 use pageblock_frame::reclaim::Reclaim as Owner;
-use pageblock_frame::{NodeId, Order, Platform, ZoneKind};
+use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
 use pageblock_pcp::Reclaim;
 use pageblock_reclaim::{Kswapd, NAP, Next as Turn};
 
@@ -16,7 +16,7 @@ const NEVER: Next = Next::Sleep { until: None };
 
 /// What a thread does that was called in the middle of reclaim.
 fn later<P: Platform>() -> Next {
-    Next::Sleep { until: Some(P::now().saturating_add(NAP)) }
+    Next::Sleep { until: Some(P::hooks().now().saturating_add(NAP)) }
 }
 
 type CompactZones = ArrayVec<CompactZone<'static, 'static>, { ZoneKind::COUNT }>;
@@ -24,7 +24,7 @@ type CompactZones = ArrayVec<CompactZone<'static, 'static>, { ZoneKind::COUNT }>
 /// The reclaim thread of each node.
 impl<P: Platform> PageAllocator<P> {
     /// One step of a node's reclaim thread (`kswapd`): one round, of bounded length. To be called by whoever has the thread until it
-    /// says [`Next::Sleep`]; then again when [`Platform::wake_kswapd`] is called, or the time has come. Only one caller a node at
+    /// says [`Next::Sleep`]; then again when [`Hooks::wake_kswapd`] is called, or the time has come. Only one caller a node at
     /// a time. Before it sleeps it lets compaction forget what it must not remember for ever, and wakes the compaction
     /// thread for the block that was wanted.
     ///
@@ -35,7 +35,7 @@ impl<P: Platform> PageAllocator<P> {
     /// assert_eq!(PageAllocator::<Quiet>::new().kswapd_step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
     pub fn kswapd_step(&self, node: NodeId) -> Next {
-        let Some(owner) = P::reclaimer() else { return NEVER };
+        let Some(owner) = P::hooks().reclaimer() else { return NEVER };
         let Ok(inner) = self.inner() else { return NEVER };
         let Some(kswapd) = inner.kswapds.get(node.index()) else { return NEVER };
         let Some(scope) = ReclaimScope::enter_thread(inner) else { return later::<P>() };
@@ -61,14 +61,14 @@ fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'st
     let node = kswapd.node();
     let reclaiming = |kind: ZoneKind| kswapd.is_reclaiming(kind);
     let before = ZoneKind::ALL.map(reclaiming);
-    let turn = kswapd.step::<P, _>(&inner.node_views(node), owner, P::now());
+    let turn = kswapd.step::<P, _>(&inner.node_views(node), owner, P::hooks().now());
     if ZoneKind::ALL.map(reclaiming) != before {
         keep_lists_short(inner, kswapd);
     }
     match turn {
         Turn::Compact { order, limit } => compact(inner, node, order, limit),
         Turn::WakeKcompactd { order, limit } => {
-            if P::migrator().is_some()
+            if P::hooks().migrator().is_some()
                 && let Some(kcompactd) = inner.kcompactds.get(node.index())
             {
                 kcompactd.wake::<P>(order, limit);
@@ -96,7 +96,7 @@ fn keep_lists_short<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd) {
 
 /// What kswapd compacts itself (before 4.6).
 fn compact<P: Platform>(inner: &'static Inner<P>, node: NodeId, order: Order, limit: ZoneKind) {
-    let Some(owner) = P::migrator() else { return };
+    let Some(owner) = P::hooks().migrator() else { return };
     drain_zones(inner, inner.zones_of(node), 0);
     for at in compact_zones(inner, node).iter().filter(|at| at.zone.kind() <= limit) {
         if at.compactor.is_deferred::<P>(at.zone, order) {
@@ -111,7 +111,7 @@ fn compact<P: Platform>(inner: &'static Inner<P>, node: NodeId, order: Order, li
 }
 
 fn compact_zones<P: Platform>(inner: &'static Inner<P>, node: NodeId) -> CompactZones {
-    if P::migrator().is_none() {
+    if P::hooks().migrator().is_none() {
         return CompactZones::new();
     }
     inner.zones_of(node).filter_map(|zone| inner.compact_zone(zone)).take(ZoneKind::COUNT).collect()
@@ -120,7 +120,7 @@ fn compact_zones<P: Platform>(inner: &'static Inner<P>, node: NodeId) -> Compact
 /// The compaction thread of each node.
 impl<P: Platform> PageAllocator<P> {
     /// One step of a node's compaction thread (`kcompactd`), to be called by whoever has the thread until it says
-    /// [`Next::Sleep`]; then again when [`Platform::wake_kcompactd`] is called, or the time has come. Only one caller a node at a
+    /// [`Next::Sleep`]; then again when [`Hooks::wake_kcompactd`] is called, or the time has come. Only one caller a node at a
     /// time.
     ///
     /// ```
@@ -130,22 +130,23 @@ impl<P: Platform> PageAllocator<P> {
     /// assert_eq!(PageAllocator::<Quiet>::new().kcompactd_step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
     pub fn kcompactd_step(&self, node: NodeId) -> Next {
-        let Some(owner) = P::migrator() else { return NEVER };
+        let Some(owner) = P::hooks().migrator() else { return NEVER };
         let Ok(inner) = self.inner() else { return NEVER };
         let Some(kcompactd) = inner.kcompactds.get(node.index()) else { return NEVER };
         let Some(_scope) = ReclaimScope::enter_thread(inner) else { return later::<P>() };
         if kcompactd.is_wanted() {
             drain_zones(inner, inner.zones_of(node), SPINS);
         }
-        let reclaims = P::reclaimer().is_some() && inner.kswapds.get(node.index()).is_some_and(Kswapd::is_awake);
+        let reclaims =
+            P::hooks().reclaimer().is_some() && inner.kswapds.get(node.index()).is_some_and(Kswapd::is_awake);
         let kswapd = if reclaims { KswapdIs::Awake } else { KswapdIs::Asleep };
-        kcompactd.step::<P, _>(&compact_zones(inner, node), &owner, kswapd, P::now())
+        kcompactd.step::<P, _>(&compact_zones(inner, node), &owner, kswapd, P::hooks().now())
     }
 
     /// Asks a node's compaction thread for a block of `order`, for a request that has not failed yet. Nothing happens on a
     /// platform without a migrator.
     pub fn wake_kcompactd(&self, node: NodeId, order: Order) {
-        if P::migrator().is_none() {
+        if P::hooks().migrator().is_none() {
             return;
         }
         let kcompactd = self.inner().ok().and_then(|inner| inner.kcompactds.get(node.index()));

@@ -3,8 +3,9 @@
 use arrayvec::ArrayVec;
 use pageblock_buddy::Zone;
 use pageblock_frame::MAX_ZONES;
+use pageblock_frame::sync::Pinned;
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{NodeId, Order, Platform, ZoneKind};
+use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
 use pageblock_reclaim::{MarkTest, Marks, ZoneView};
 
 use crate::inner::Inner;
@@ -56,9 +57,9 @@ impl<P: Platform> ZoneView for View<P> {
 
     /// With what this CPU's list holds: an owner's frees go there first, and shall not be taken for a lie.
     fn free(&self) -> u64 {
-        let cpu = P::pin();
-        let listed = self.inner.lists_of(self.zone).map_or(0, |lists| lists.frames_on(cpu));
-        P::unpin();
+        let pinned = Pinned::<P>::new();
+        let listed = self.inner.lists_of(self.zone).map_or(0, |lists| lists.frames_on(pinned.cpu()));
+        drop(pinned);
         self.zone.free_frames().saturating_add(listed)
     }
 
@@ -81,7 +82,7 @@ impl<P: Platform> ZoneView for View<P> {
     }
 
     fn compaction_suitable(&self, order: Order, limit: ZoneKind) -> Option<CompactResult> {
-        P::migrator()?;
+        P::hooks().migrator()?;
         let at = self.inner.compact_zone(self.zone)?;
         Some(at.compactor.suitable::<P>(at.zone, order, limit))
     }

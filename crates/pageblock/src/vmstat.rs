@@ -21,7 +21,7 @@ macro_rules! vmstat {
         /// # use pageblock_testkit::host::Quiet;
         /// # let frames = PageAllocator::<Quiet>::new();
         /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-        /// # frames.init_with_storage([Region::from((0, 64 << 20, true))], &Config::new(), storage).unwrap();
+        /// # frames.init_simulated([Region::from((0, 64 << 20, true))], &Config::new(), storage).unwrap();
         /// let block = frames.alloc_order(Order::new(2).unwrap(), Gfp::KERNEL).unwrap();
         /// let vmstat = frames.vmstat();
         /// assert_eq!((vmstat.pgalloc_dma32, vmstat.pgfree), (4, 0));

@@ -1,8 +1,8 @@
 //! Emptying lists: one's own, another CPU's by request, an offline CPU's by taking it over.
 
 use pageblock_buddy::Zone;
-use pageblock_frame::sync::{Ordering, SIGNAL_OFFLINE, View, spin_hint};
-use pageblock_frame::{CpuId, Platform};
+use pageblock_frame::sync::{Ordering, Pinned, SIGNAL_OFFLINE, View, spin_hint};
+use pageblock_frame::{CpuId, Hooks, Platform};
 
 use crate::config::PcpConfig;
 use crate::lists::PcpLists;
@@ -103,9 +103,7 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     pub(crate) fn own_cpu() -> CpuId {
-        let cpu = P::pin();
-        P::unpin();
-        cpu
+        Pinned::<P>::new().cpu()
     }
 
     /// Empties a CPU's lists into the zone: at once if it is this CPU or an offline one, else by request.
@@ -118,12 +116,13 @@ impl<P: Platform> PcpLists<'_, P> {
             // The signal stays until the lists are empty, whoever empties them.
             return Ok(self.take_over(zone, cpu).map_or(Drain::Requested, |_| Drain::Done));
         }
-        if P::pin() == cpu {
+        let pinned = Pinned::<P>::new();
+        if pinned.cpu() == cpu {
             self.handle_kick(zone);
         } else {
-            P::kick(cpu);
+            P::hooks().kick(cpu);
         }
-        P::unpin();
+        drop(pinned);
         let waits = self.stacks.signals(cpu).is_some_and(|signals| signals & SIGNAL_DRAIN != 0);
         Ok(if waits { Drain::Requested } else { Drain::Done })
     }

@@ -32,6 +32,7 @@ unsafe impl<const HARD: bool> Platform for Machine<HARD> {
     const MAX_CPUS: usize = 2;
     const HARDENED: bool = HARD;
     const CPU_WORD: bool = true;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use pageblock_frame::reclaim::{Actor, DEF_PRIORITY, RECLAIM_CLUSTER, Reclaim, Shrink};
 use pageblock_frame::trace::{CompactResult, Event, ReclaimEvent};
-use pageblock_frame::{COSTLY_ORDER, Gfp, Order, Platform, ZoneKind};
+use pageblock_frame::{COSTLY_ORDER, Gfp, Hooks, Order, Platform, ZoneKind};
 
 use crate::balance::{NO_RESERVE, compact_gap};
 use crate::config::{ClassZone, Config, ListsBy};
@@ -117,13 +117,13 @@ struct ReclaimScope<P: Platform>(PhantomData<P>);
 impl<P: Platform> ReclaimScope<P> {
     /// `None` if it does already.
     fn enter() -> Option<Self> {
-        P::enter_reclaim().then(|| Self(PhantomData))
+        P::hooks().enter_reclaim().then(|| Self(PhantomData))
     }
 }
 
 impl<P: Platform> Drop for ReclaimScope<P> {
     fn drop(&mut self) {
-        P::leave_reclaim();
+        P::hooks().leave_reclaim();
     }
 }
 
@@ -140,7 +140,7 @@ impl<Z: ZoneView> Direct<'_, Z> {
     /// Reclaims at falling priority until a cluster is freed, compaction can take over, or all was looked at
     /// (`try_to_free_pages()`). At most 13 rounds a zone, and for orders above 0 some more while each frees something.
     ///
-    /// Refused within reclaim ([`Platform::enter_reclaim`]).
+    /// Refused within reclaim ([`Hooks::enter_reclaim`]).
     pub fn run<P: Platform>(&self, config: &Config) -> Progress {
         let Some(_scope) = ReclaimScope::<P>::enter() else {
             return Progress { refused: true, ..Progress::default() };
@@ -148,7 +148,7 @@ impl<Z: ZoneView> Direct<'_, Z> {
         if let Some(thread) = self.eligible().next().and_then(|zone| self.thread(zone)) {
             count(&thread.counters.allocstall);
         }
-        P::trace(&Event::Reclaim(ReclaimEvent::DirectBegin { order: self.order, gfp: self.gfp }));
+        P::hooks().trace(&Event::Reclaim(ReclaimEvent::DirectBegin { order: self.order, gfp: self.gfp }));
         let free = self.free();
         let mut pass = Pass { config, priority: DEF_PRIORITY, progress: Progress::default(), faith: Faith::new() };
         for priority in (0..=DEF_PRIORITY).rev() {
@@ -163,7 +163,7 @@ impl<Z: ZoneView> Direct<'_, Z> {
         let mut progress = pass.progress;
         progress.confirmed = self.free() > free;
         progress.hope = config.hopes && progress.reclaimed == 0 && self.eligible().any(|zone| self.has_hope(zone));
-        P::trace(&Event::Reclaim(ReclaimEvent::DirectEnd { reclaimed: progress.reclaimed }));
+        P::hooks().trace(&Event::Reclaim(ReclaimEvent::DirectEnd { reclaimed: progress.reclaimed }));
         progress
     }
 
@@ -293,7 +293,7 @@ impl Kswapd {
         let waits = if gfp.contains(Gfp::FS) { THROTTLES } else { 1 };
         for _ in 0..waits {
             self.wake::<P>(Order::ZERO, limit.min(ZoneKind::Normal));
-            P::wait_until(self.node(), P::now().saturating_add(THROTTLE));
+            P::hooks().wait_until(self.node(), P::hooks().now().saturating_add(THROTTLE));
             if self.allows_direct(zones, owner) || owner.is_dying() {
                 break;
             }

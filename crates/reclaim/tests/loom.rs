@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
-use pageblock_frame::{NodeId, Order, Platform, ZoneKind};
+use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
 use pageblock_reclaim::{Config, Kswapd, MarkTest, Marks, Next, ZoneView};
 
 loom::lazy_static! {
@@ -22,12 +22,19 @@ struct Host;
 // SAFETY: no CPU-local state and no interrupts in the model; nothing is behind the frames.
 unsafe impl Platform for Host {
     const MAX_CPUS: usize = 3;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> {
         core::ptr::NonNull::dangling()
     }
 
-    fn wake_kswapd(_: NodeId) {
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for Host {
+    fn wake_kswapd(&self, _: NodeId) {
         *TOKEN.0.lock().unwrap() = true;
         TOKEN.1.notify_one();
     }

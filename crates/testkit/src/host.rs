@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pageblock_frame::trace::Event;
-use pageblock_frame::{CpuId, IrqState, PfnRange, Platform};
+use pageblock_frame::{CpuId, Hooks, IrqState, Platform};
 
 /// Number of machines that one process can have.
 pub const MACHINES: usize = 64;
@@ -73,7 +73,8 @@ impl Drop for Claim {
 /// type Machine = Host<7>;
 /// let cpu = Machine::on_cpu(3, || {
 ///     let cpu = Machine::pin();
-///     Machine::unpin();
+///     // SAFETY: ends the line above.
+///     unsafe { Machine::unpin() };
 ///     cpu
 /// });
 /// assert_eq!(cpu, Some(CpuId::new(3)));
@@ -142,7 +143,7 @@ pub fn is_balanced() -> bool {
 /// use pageblock_testkit::host::{Host, record};
 /// let free = Event::Free { pfn: Pfn::new(5), order: Order::ZERO };
 /// let (answer, events) = record(|| {
-///     Host::<0>::trace(&free);
+///     Host::<0>::hooks().trace(&free);
 ///     42
 /// });
 /// assert_eq!((answer, events), (42, vec![free]));
@@ -161,36 +162,42 @@ pub fn record<R>(action: impl FnOnce() -> R) -> (R, Vec<Event>) {
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl<const N: usize> Platform for Host<N> {
     const MAX_CPUS: usize = CPUS;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_pa: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
-
-    unsafe fn zero_frames(_frames: PfnRange) {}
 
     fn pin() -> CpuId {
         PINS.set(PINS.get() + 1);
         CpuId::new(Self::current().unwrap_or_else(Self::join))
     }
 
-    fn unpin() {
+    unsafe fn unpin() {
         PINS.set(PINS.get() - 1);
     }
 
     fn irq_save() -> IrqState {
-        IRQ_DEPTH.replace(IRQ_DEPTH.get() + 1)
+        IrqState::new(IRQ_DEPTH.replace(IRQ_DEPTH.get() + 1))
     }
 
-    fn irq_restore(state: IrqState) {
+    unsafe fn irq_restore(state: IrqState) {
+        let state = state.bits();
         debug_assert_eq!(IRQ_DEPTH.get(), state + 1, "interrupt states must be restored in reverse order");
         IRQ_DEPTH.set(state);
     }
 
-    fn now() -> u64 {
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl<const N: usize> Hooks for Host<N> {
+    fn now(&self) -> u64 {
         STARTED.with(|started| started.elapsed().as_nanos() as u64)
     }
 
-    fn trace(event: &Event) {
+    fn trace(&self, event: &Event) {
         EVENTS.with(|events| {
             if let Some(events) = events.borrow_mut().as_mut() {
                 events.push(*event);
@@ -214,14 +221,12 @@ pub struct Quiet;
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl Platform for Quiet {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     #[inline(always)]
     fn phys_to_virt(_pa: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
-
-    #[inline(always)]
-    unsafe fn zero_frames(_frames: PfnRange) {}
 }
 
 /// A value together with the bytes that it borrows for ever; they are freed after it is dropped.
@@ -292,6 +297,7 @@ unsafe impl<T: Sync> Sync for Stored<T> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pageblock_frame::sync::Pinned;
     use std::collections::HashSet;
     use std::sync::Barrier;
 
@@ -302,8 +308,7 @@ mod tests {
         let cpus: HashSet<CpuId> = std::thread::scope(|scope| {
             let spawn = |_| {
                 scope.spawn(|| {
-                    let cpu = Machine::pin();
-                    Machine::unpin();
+                    let cpu = Pinned::<Machine>::new().cpu();
                     barrier.wait();
                     cpu
                 })

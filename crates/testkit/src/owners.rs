@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pageblock_frame::migration::{Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{CpuId, Gfp, IrqState, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{CpuId, Gfp, Hooks, IrqState, NodeId, Order, Pfn, Platform, ZoneKind};
 
 use crate::host::Host;
 
@@ -33,15 +33,15 @@ impl core::fmt::Debug for Owners {
 /// What the allocator asked the platform of this thread for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls {
-    /// [`Platform::wake_kswapd`].
+    /// [`Hooks::wake_kswapd`].
     pub wake_kswapd: u64,
-    /// [`Platform::wake_kcompactd`].
+    /// [`Hooks::wake_kcompactd`].
     pub wake_kcompactd: u64,
-    /// [`Platform::wait_until`].
+    /// [`Hooks::wait_until`].
     pub waits: u64,
-    /// [`Platform::wake_waiters`].
+    /// [`Hooks::wake_waiters`].
     pub wake_waiters: u64,
-    /// [`Platform::enter_reclaim`] that was refused.
+    /// [`Hooks::enter_reclaim`] that was refused.
     pub recursions: u64,
 }
 
@@ -65,12 +65,12 @@ pub struct Installed {
 /// use pageblock_testkit::movables::Movables;
 /// use pageblock_testkit::owners::{Owned, Owners, install};
 /// type Machine = Owned<0>;
-/// assert!(Machine::migrator().is_none());
+/// assert!(Machine::hooks().migrator().is_none());
 /// let owners = Owners { migrator: Some(std::sync::Arc::new(Movables::new())), reclaimer: None };
 /// let installed = install(owners);
-/// assert!(Machine::migrator().is_some() && Machine::reclaimer().is_none());
+/// assert!(Machine::hooks().migrator().is_some() && Machine::hooks().reclaimer().is_none());
 /// drop(installed);
-/// assert!(Machine::migrator().is_none());
+/// assert!(Machine::hooks().migrator().is_none());
 /// ```
 pub fn install(owners: Owners) -> Installed {
     CALLS.set(Calls::default());
@@ -104,58 +104,65 @@ pub struct Owned<const N: usize, const FLAG: bool = true>;
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are those of another")]
 unsafe impl<const N: usize, const FLAG: bool> Platform for Owned<N, FLAG> {
     const MAX_CPUS: usize = Host::<N>::MAX_CPUS;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(pa: u64) -> NonNull<u8> {
         Host::<N>::phys_to_virt(pa)
     }
 
-    unsafe fn zero_frames(_frames: PfnRange) {}
-
     fn pin() -> CpuId {
         Host::<N>::pin()
     }
 
-    fn unpin() {
-        Host::<N>::unpin();
+    unsafe fn unpin() {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Host::<N>::unpin() };
     }
 
     fn irq_save() -> IrqState {
         Host::<N>::irq_save()
     }
 
-    fn irq_restore(state: IrqState) {
-        Host::<N>::irq_restore(state);
+    unsafe fn irq_restore(state: IrqState) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Host::<N>::irq_restore(state) };
     }
 
-    fn now() -> u64 {
-        Host::<N>::now()
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl<const N: usize, const FLAG: bool> Hooks for Owned<N, FLAG> {
+    fn now(&self) -> u64 {
+        Host::<N>::hooks().now()
     }
 
-    fn wake_kswapd(_node: NodeId) {
+    fn wake_kswapd(&self, _node: NodeId) {
         count(|calls| calls.wake_kswapd += 1);
     }
 
-    fn wake_kcompactd(_node: NodeId) {
+    fn wake_kcompactd(&self, _node: NodeId) {
         count(|calls| calls.wake_kcompactd += 1);
     }
 
-    fn wait_until(_node: NodeId, _deadline: u64) {
+    fn wait_until(&self, _node: NodeId, _deadline: u64) {
         count(|calls| calls.waits += 1);
     }
 
-    fn wake_waiters(_node: NodeId) {
+    fn wake_waiters(&self, _node: NodeId) {
         count(|calls| calls.wake_waiters += 1);
     }
 
-    fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
+    fn migrator(&self) -> Option<&'static (dyn Migrate + Sync)> {
         OWNERS.with_borrow(|owners| owners.migrator.is_some()).then_some(&TheThreads)
     }
 
-    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+    fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
         OWNERS.with_borrow(|owners| owners.reclaimer.is_some()).then_some(&TheThreads)
     }
 
-    fn enter_reclaim() -> bool {
+    fn enter_reclaim(&self) -> bool {
         if FLAG && RECLAIMS.replace(true) {
             count(|calls| calls.recursions += 1);
             return false;
@@ -163,12 +170,12 @@ unsafe impl<const N: usize, const FLAG: bool> Platform for Owned<N, FLAG> {
         true
     }
 
-    fn leave_reclaim() {
+    fn leave_reclaim(&self) {
         RECLAIMS.set(false);
     }
 
-    fn trace(event: &Event) {
-        Host::<N>::trace(event);
+    fn trace(&self, event: &Event) {
+        Host::<N>::hooks().trace(event);
     }
 }
 

@@ -15,6 +15,7 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
 use pageblock::{AllocError, Config, FreeError, Gfp, InitError, NodeId, Order, PageAllocator, Pfn, Platform, Region};
+use pageblock_frame::Hooks;
 use pageblock_frame::reclaim::Reclaim;
 
 const RAM_BYTES: u64 = 32 << 20;
@@ -39,7 +40,13 @@ unsafe impl Platform for Machine {
         NonNull::new(RAM.0.get().cast::<u8>().wrapping_add(pa as usize)).unwrap_or(NonNull::dangling())
     }
 
-    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for Machine {
+    fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
         Some(&cache::RECLAIMER)
     }
 }

@@ -32,6 +32,7 @@ struct TwoCpus;
 // SAFETY: each thread of a model has a CPU number of its own, below `MAX_CPUS`; there are no interrupts; nothing is mapped.
 unsafe impl Platform for TwoCpus {
     const MAX_CPUS: usize = 2;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
@@ -55,7 +56,7 @@ impl Machine {
         let map = [Region::from((0, FRAMES << 12, true))];
         let bytes = PageAllocator::<TwoCpus>::metadata_bytes(map, &config).unwrap();
         let allocator = Box::leak(Box::new(PageAllocator::new()));
-        allocator.init_with_storage(map, &config, vec![MaybeUninit::uninit(); bytes].leak()).unwrap();
+        allocator.init_simulated(map, &config, vec![MaybeUninit::uninit(); bytes].leak()).unwrap();
         let shared = SharedFrame::new(allocator, allocator.alloc(Gfp::HIGHUSER_MOVABLE).unwrap());
         Self { allocator, shared }
     }

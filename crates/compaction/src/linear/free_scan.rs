@@ -3,7 +3,7 @@
 use pageblock_buddy::{BlockView, count_free_blocks};
 use pageblock_frame::migration::{Migrate, MigrateMode};
 use pageblock_frame::trace::{CompactEvent, Event};
-use pageblock_frame::{MigrateType, Order, PfnRange, Platform};
+use pageblock_frame::{Hooks, MigrateType, Order, PfnRange, Platform};
 
 use super::fast;
 use super::scanners::Scanners;
@@ -65,7 +65,7 @@ fn remember<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, block
 fn trace<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, block: u32, scanned: u64, taken: u64) {
     let zone = run.migration.scan.zone();
     let range = PfnRange::new(zone.pfn_of(block * BLOCK), zone.pfn_of(((block + 1) * BLOCK).min(run.span.end)));
-    P::trace(&Event::Compaction(CompactEvent::IsolateFree { range, scanned, taken }));
+    P::hooks().trace(&Event::Compaction(CompactEvent::IsolateFree { range, scanned, taken }));
 }
 
 /// The form of 3.13: whole pageblocks, every frame looked at.

@@ -3,7 +3,9 @@
 use pageblock_buddy::{BlockView, Held, count_free_blocks};
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode};
 use pageblock_frame::trace::{CompactEvent, Event};
-use pageblock_frame::{BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_ORDER, PfnRange, Platform, StateTable};
+use pageblock_frame::{
+    BLOCK_WORDS, FrameState, Hooks, MigrateType, Order, PAGEBLOCK_ORDER, PfnRange, Platform, StateTable,
+};
 
 use super::fast;
 use super::scanners::Scanners;
@@ -231,7 +233,7 @@ fn settle<P: Platform, M: Migrate>(
     run.counts.migrate_scanned += progress.scanned;
     run.counts.isolated += taken;
     let zone = run.migration.scan.zone();
-    P::trace(&Event::Compaction(CompactEvent::IsolateMigrate {
+    P::hooks().trace(&Event::Compaction(CompactEvent::IsolateMigrate {
         range: PfnRange::new(zone.pfn_of(start), zone.pfn_of(progress.at)),
         scanned: progress.scanned,
         taken,

@@ -23,6 +23,7 @@ struct TwoCpus;
 // SAFETY: every thread of a model has a CPU number of its own; there are no interrupts; nothing is behind the frames.
 unsafe impl Platform for TwoCpus {
     const MAX_CPUS: usize = 2;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> {
         core::ptr::NonNull::dangling()

@@ -24,6 +24,7 @@
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
+use crate::CpuId;
 use crate::platform::{IrqState, Platform};
 
 #[cfg(loom)]
@@ -65,7 +66,62 @@ struct IrqRestore<P: Platform> {
 impl<P: Platform> Drop for IrqRestore<P> {
     #[inline(always)]
     fn drop(&mut self) {
-        P::irq_restore(self.state);
+        // SAFETY: the state was saved when this guard was made, and guards are dropped in reverse order where they are locals of
+        // the project; a caller that drops two `IrqGuard`s in another order lets interrupts in early, which a held `Lock` turns
+        // into a wait, not into an access.
+        unsafe { P::irq_restore(self.state) };
+    }
+}
+
+/// The caller stays on its CPU until this is dropped.
+///
+/// ```
+/// # use core::ptr::NonNull;
+/// use pageblock_frame::CpuId;
+/// use pageblock_frame::sync::Pinned;
+/// # struct Kernel;
+/// # // SAFETY: one CPU, no interrupts; no memory asked for.
+/// # unsafe impl pageblock_frame::Platform for Kernel {
+/// #     const MAX_CPUS: usize = 1;
+/// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
+/// # }
+/// let pinned = Pinned::<Kernel>::new();
+/// assert_eq!(pinned.cpu(), CpuId::new(0));
+/// ```
+#[derive(Debug)]
+pub struct Pinned<P: Platform> {
+    cpu: CpuId,
+    // Pinning is the executing task's: the guard is not sent elsewhere.
+    platform: PhantomData<(*mut (), P)>,
+}
+
+impl<P: Platform> Pinned<P> {
+    /// Pins the caller.
+    #[must_use]
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self { cpu: P::pin(), platform: PhantomData }
+    }
+
+    /// The CPU that executes the caller.
+    #[must_use]
+    #[inline(always)]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+}
+
+impl<P: Platform> Default for Pinned<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Platform> Drop for Pinned<P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: `new` pinned the caller, and this guard ends that once.
+        unsafe { P::unpin() };
     }
 }
 
@@ -87,15 +143,16 @@ impl<P: Platform> Drop for IrqRestore<P> {
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupts {
     save: fn() -> IrqState,
-    restore: fn(IrqState),
+    restore: unsafe fn(IrqState),
 }
 
 /// Restores the interrupt state when dropped, also where the action panics.
-struct Restore(fn(IrqState), IrqState);
+struct Restore(unsafe fn(IrqState), IrqState);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        (self.0)(self.1);
+        // SAFETY: `off` saved this state just before, and its action has ended.
+        unsafe { (self.0)(self.1) };
     }
 }
 

@@ -89,13 +89,14 @@ impl Hooks for Seat {
         }
     }
 
-    fn kick(&self, cpu: CpuId) {
-        if let Some(machine) = self.machine() {
+    fn kick(&self, cpu: CpuId) -> bool {
+        self.machine().is_some_and(|machine| {
             let before = machine.schedule.current();
             Sim::set_cpu(cpu);
             machine.memory.allocator().handle_kick();
             machine.resume(before, machine.now());
-        }
+            true
+        })
     }
 
     fn is_crowded(&self) -> bool {

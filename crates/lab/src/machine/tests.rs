@@ -59,10 +59,8 @@ fn what_waits_inside_a_step_lets_others_act() {
     impl Actor for Waits {
         fn step(&mut self, machine: &Machine) -> Next {
             self.0.borrow_mut().push((100, machine.now().nanoseconds() / costs::MILLISECOND));
-            <super::owner::Sim as pageblock::Platform>::wait_until(
-                pageblock::NodeId::new(0),
-                machine.now().after(15 * costs::MILLISECOND).nanoseconds(),
-            );
+            let deadline = machine.now().after(15 * costs::MILLISECOND).nanoseconds();
+            pageblock::Hooks::wait_until(&super::owner::Sim, pageblock::NodeId::new(0), deadline);
             self.0.borrow_mut().push((101, machine.now().nanoseconds() / costs::MILLISECOND));
             Next::Exit
         }

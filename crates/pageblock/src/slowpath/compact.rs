@@ -2,7 +2,7 @@
 
 use pageblock_compaction::{DirectRequest, Got, Migrate, Outcome, Priority, accountable, compact_zones, settle};
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{Gfp, MigrateType, Order, Pfn, Platform};
+use pageblock_frame::{Gfp, Hooks, MigrateType, Order, Pfn, Platform};
 
 use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, give_up, got};
 use crate::error::AllocError;
@@ -10,7 +10,7 @@ use crate::error::AllocError;
 /// Compacts the zones of the list until one has a block (`__alloc_pages_direct_compact()`). Free frames on per-CPU lists are
 /// in the way as much as others: they are asked back first, and a synchronous attempt waits for them.
 pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> Step {
-    let Some(owner) = P::migrator() else { return Step::Continue(()) };
+    let Some(owner) = P::hooks().migrator() else { return Step::Continue(()) };
     let request = climb.request;
     if request.order == Order::ZERO || !climb.may_compact() || request.inner.compactors.is_empty() {
         return Step::Continue(());
@@ -62,7 +62,7 @@ pub(super) fn compact_first<P: Platform>(climb: &mut Climb<P>) -> Step {
         return Step::Continue(());
     }
     compact(climb, Priority::Async)?;
-    if climb.is_costly() && climb.has(Gfp::NORETRY) && P::migrator().is_some() {
+    if climb.is_costly() && climb.has(Gfp::NORETRY) && P::hooks().migrator().is_some() {
         // A large page that would be nice to have. If compaction is of no use, neither is reclaim.
         if climb.has(Gfp::THISNODE) || matches!(climb.compacted, CompactResult::Skipped | CompactResult::Deferred) {
             return give_up(AllocError::OutOfMemory);

@@ -2,7 +2,7 @@
 
 use pageblock_compaction::Priority;
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{Gfp, Platform};
+use pageblock_frame::{Gfp, Hooks, Platform};
 use pageblock_reclaim::may_retry;
 
 use super::attempts::{
@@ -62,7 +62,7 @@ fn unloved_huge_page<P: Platform>(climb: &Climb<P>) -> Step {
 
 /// Whether reclaim is worth another round; where it achieved nothing at all, after the last resort.
 fn goes_on<P: Platform>(climb: &mut Climb<P>) -> Decision {
-    let Some((_, first)) = P::reclaimer().zip(climb.request.inner.kswapds.first()) else {
+    let Some((_, first)) = P::hooks().reclaimer().zip(climb.request.inner.kswapds.first()) else {
         return Decision::Continue(false);
     };
     if !climb.reclaim.progress.is_some() && climb.has(Gfp::FS) && !climb.has(Gfp::NORETRY) && !climb.is_costly() {

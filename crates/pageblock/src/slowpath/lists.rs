@@ -2,6 +2,7 @@
 
 use pageblock_buddy::Zone;
 use pageblock_frame::Platform;
+use pageblock_frame::sync::Pinned;
 
 use super::attempts::at_min;
 use super::{Climb, Step};
@@ -14,7 +15,8 @@ pub(crate) const SPINS: u64 = 1 << 12;
 /// What this CPU's lists hold.
 pub(super) fn drain_own_lists<P: Platform>(climb: &Climb<P>) -> Step {
     let request = &climb.request;
-    let cpu = P::pin();
+    let pinned = Pinned::<P>::new();
+    let cpu = pinned.cpu();
     let held = request.zones().any(|zone| request.inner.lists_of(zone).is_some_and(|lists| lists.frames_on(cpu) > 0));
     if held {
         for zone in request.zones() {
@@ -22,7 +24,7 @@ pub(super) fn drain_own_lists<P: Platform>(climb: &Climb<P>) -> Step {
             let _ = request.inner.lists_of(zone).map(|lists| lists.drain_cpu(zone, cpu));
         }
     }
-    P::unpin();
+    drop(pinned);
     if held { at_min(climb) } else { Step::Continue(()) }
 }
 

@@ -45,7 +45,7 @@ use core::ops::ControlFlow;
 
 use pageblock_compaction::Priority;
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, Pfn, Platform};
+use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, Hooks, Pfn, Platform};
 
 use crate::config::SlowPath;
 use crate::error::AllocError;
@@ -136,7 +136,7 @@ pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError
         emergencies: 0,
         mixes: false,
     };
-    let alone = P::migrator().is_none() && P::reclaimer().is_none();
+    let alone = P::hooks().migrator().is_none() && P::hooks().reclaimer().is_none();
     let end = match request.inner.slow_path {
         _ if alone => alone::climb(&climb),
         SlowPath::Linux3_13 => linux_3_13::climb(&mut climb),

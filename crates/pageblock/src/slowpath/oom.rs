@@ -1,6 +1,6 @@
 //! The end of reclaim: there is nothing left that would be given up lightly.
 
-use pageblock_frame::{AllocFlags, Gfp, Platform, ZoneKind};
+use pageblock_frame::{AllocFlags, Gfp, Hooks, Platform, ZoneKind};
 use pageblock_reclaim::Retries;
 
 use super::attempts::take_any;
@@ -16,13 +16,13 @@ const PAUSE: u64 = 20_000_000;
 /// Waits for a moment, or until kswapd makes progress.
 pub(super) fn pause<P: Platform>(climb: &Climb<P>) {
     if let Some(zone) = climb.request.zones().next() {
-        P::wait_until(zone.node(), P::now().saturating_add(PAUSE));
+        P::hooks().wait_until(zone.node(), P::hooks().now().saturating_add(PAUSE));
     }
 }
 
 /// A caller that is being killed gets half of what is left of the reserve, so that it can end, and waits no more.
 pub(super) fn is_dying<P: Platform>(climb: &Climb<P>) -> Step {
-    if climb.has(Gfp::NOFAIL) || !P::reclaimer().is_some_and(|owner| owner.is_dying()) {
+    if climb.has(Gfp::NOFAIL) || !P::hooks().reclaimer().is_some_and(|owner| owner.is_dying()) {
         return Step::Continue(());
     }
     if !climb.has(Gfp::NOMEMALLOC) {
@@ -34,7 +34,7 @@ pub(super) fn is_dying<P: Platform>(climb: &Climb<P>) -> Step {
 
 /// The last resort (`__alloc_pages_may_oom()`). `Continue` if the request should go round again.
 pub(super) fn out_of_memory<P: Platform>(climb: &mut Climb<P>) -> Step {
-    let Some(owner) = P::reclaimer() else { return give_up(AllocError::OutOfMemory) };
+    let Some(owner) = P::hooks().reclaimer() else { return give_up(AllocError::OutOfMemory) };
     let request = climb.request;
     // Somebody may have been asked just now: only if that left nothing it is this request's turn.
     let high = AllocFlags::WMARK_HIGH | AllocFlags::CPUSET;

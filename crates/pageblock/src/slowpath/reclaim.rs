@@ -2,7 +2,7 @@
 
 use pageblock_buddy::Unreserve;
 use pageblock_frame::MAX_ZONES;
-use pageblock_frame::{Order, Platform};
+use pageblock_frame::{Hooks, Order, Platform};
 use pageblock_reclaim::{Direct, Progress, Retries};
 
 use super::attempts::at_min;
@@ -39,7 +39,7 @@ pub(super) fn reclaim<P: Platform>(climb: &mut Climb<P>) -> Step {
 pub(super) fn reclaim_for<P: Platform>(climb: &mut Climb<P>, order: Order) -> Step {
     climb.reclaim.progress = Progress::default();
     let inner = climb.request.inner;
-    let Some((owner, first)) = P::reclaimer().zip(inner.kswapds.first()) else { return Step::Continue(()) };
+    let Some((owner, first)) = P::hooks().reclaimer().zip(inner.kswapds.first()) else { return Step::Continue(()) };
     let (limit, gfp) = (climb.request.limit, climb.request.gfp);
     count_for(&inner.counters.allocstall, limit);
     let zones = climb.views();

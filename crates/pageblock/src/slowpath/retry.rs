@@ -3,7 +3,7 @@
 use pageblock_buddy::Zone;
 use pageblock_compaction::Priority;
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{AllocFlags, Order, Platform};
+use pageblock_frame::{AllocFlags, Hooks, Order, Platform};
 use pageblock_reclaim::{Attempt, compact_gap};
 
 use super::Climb;
@@ -15,7 +15,7 @@ const MOST_COMPACTIONS: u32 = 16;
 /// and if all that could be freed were free, some zone could serve.
 pub(super) fn reclaim_again<P: Platform>(climb: &mut Climb<P>) -> bool {
     let inner = climb.request.inner;
-    let Some((owner, first)) = P::reclaimer().zip(inner.kswapds.first()) else { return false };
+    let Some((owner, first)) = P::hooks().reclaimer().zip(inner.kswapds.first()) else { return false };
     let attempt = Attempt {
         order: climb.request.order,
         limit: climb.request.limit,
@@ -29,10 +29,10 @@ pub(super) fn reclaim_again<P: Platform>(climb: &mut Climb<P>) -> bool {
 /// Whether another compaction may do what the last one did not (`should_compact_retry()`). Raises the priority. Without free
 /// frames to move to it is of no use, so that where memory is reclaimed that must have made progress.
 pub(super) fn compact_again<P: Platform>(climb: &mut Climb<P>) -> bool {
-    if P::migrator().is_none() || climb.request.order == Order::ZERO || !climb.may_compact() {
+    if P::hooks().migrator().is_none() || climb.request.order == Order::ZERO || !climb.may_compact() {
         return false;
     }
-    if P::reclaimer().is_some() && !climb.reclaim.progress.is_some() {
+    if P::hooks().reclaimer().is_some() && !climb.reclaim.progress.is_some() {
         return false;
     }
     match climb.compacted {
@@ -48,7 +48,7 @@ pub(super) fn compact_again<P: Platform>(climb: &mut Climb<P>) -> bool {
 
 /// Whether compaction could begin if what is reclaimable were free (`compaction_zonelist_suitable()`).
 fn reclaim_would_do<P: Platform>(climb: &Climb<P>) -> bool {
-    let Some(owner) = P::reclaimer() else { return false };
+    let Some(owner) = P::hooks().reclaimer() else { return false };
     let request = &climb.request;
     let would_do = |zone: &'static Zone<'static>| {
         let marks = zone.watermarks();

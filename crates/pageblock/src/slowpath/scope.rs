@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 
-use pageblock_frame::Platform;
-use pageblock_frame::sync::{AtomicU32, Ordering};
+use pageblock_frame::sync::{AtomicU32, Ordering, Pinned};
+use pageblock_frame::{Hooks, Platform};
 
 use crate::inner::Inner;
 
@@ -24,9 +24,8 @@ impl Depth {
 
     /// One deeper, and how deep it was before.
     fn deeper<P: Platform>(inner: &'static Inner<P>) -> Option<(Self, u32)> {
-        let cpu = P::pin();
+        let cpu = Pinned::<P>::new().cpu();
         let entry = inner.cpus.get(cpu.index()).or(inner.cpus.first());
-        P::unpin();
         let count = &entry?.reclaiming;
         // Relaxed: a count that publishes nothing.
         let before = count.fetch_add(1, Ordering::Relaxed);
@@ -61,12 +60,12 @@ impl<P: Platform> ReclaimScope<P> {
 
     fn with(depth: Depth) -> Option<Self> {
         // Not built before it is known: what is built leaves again when dropped.
-        P::enter_reclaim().then(|| Self { _depth: depth, platform: PhantomData })
+        P::hooks().enter_reclaim().then(|| Self { _depth: depth, platform: PhantomData })
     }
 }
 
 impl<P: Platform> Drop for ReclaimScope<P> {
     fn drop(&mut self) {
-        P::leave_reclaim();
+        P::hooks().leave_reclaim();
     }
 }

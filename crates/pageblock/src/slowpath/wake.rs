@@ -2,7 +2,7 @@
 
 use pageblock_buddy::Zone;
 use pageblock_frame::trace::Event;
-use pageblock_frame::{Gfp, Order, Platform, ZoneKind};
+use pageblock_frame::{Gfp, Hooks, Order, Platform, ZoneKind};
 use pageblock_reclaim::Wake;
 
 use super::Climb;
@@ -21,8 +21,8 @@ pub(super) fn wake_threads<P: Platform>(climb: &Climb<P>) {
             last = Some(zone.node());
             let woken = wake_kswapd(request.inner, zone, request.order, request.limit);
             // Where reclaim is of no use, and the request cannot compact for itself, or nobody reclaims.
-            let alone = P::reclaimer().is_none();
-            if P::migrator().is_some() && !woken && (alone || !climb.has(Gfp::DIRECT_RECLAIM)) {
+            let alone = P::hooks().reclaimer().is_none();
+            if P::hooks().migrator().is_some() && !woken && (alone || !climb.has(Gfp::DIRECT_RECLAIM)) {
                 wake_kcompactd(request.inner, zone, request.order, request.limit);
             }
         }
@@ -39,15 +39,15 @@ pub(crate) fn wake_kswapd<P: Platform>(
 ) -> bool {
     let node = zone.node();
     let event = Event::WakeKswapd { node, zone: zone.kind(), order };
-    let Some((owner, kswapd)) = P::reclaimer().zip(inner.kswapds.get(node.index())) else {
+    let Some((owner, kswapd)) = P::hooks().reclaimer().zip(inner.kswapds.get(node.index())) else {
         // A kernel may have a thread of its own making.
-        P::trace(&event);
-        P::wake_kswapd(node);
+        P::hooks().trace(&event);
+        P::hooks().wake_kswapd(node);
         return false;
     };
     match kswapd.wake_if_short::<P, _>(&inner.node_views(node), owner, order, limit) {
         Wake::Woken => {
-            P::trace(&event);
+            P::hooks().trace(&event);
             true
         }
         Wake::Awake => true,

@@ -6,7 +6,7 @@
 use pageblock_buddy::{Patience, Servable};
 use pageblock_compaction::{DirectRequest, Priority};
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{Gfp, MigrateType, PAGEBLOCK_ORDER, Platform};
+use pageblock_frame::{Gfp, Hooks, MigrateType, PAGEBLOCK_ORDER, Platform};
 
 use super::attempts::may_mix;
 use super::compact::attempt;
@@ -22,7 +22,8 @@ impl<P: Platform> Climb<P> {
 
     /// Somebody could make one for it.
     fn may_gather(&self) -> bool {
-        let compacts = P::migrator().is_some() && !self.request.inner.compactors.is_empty() && self.may_compact();
+        let compacts =
+            P::hooks().migrator().is_some() && !self.request.inner.compactors.is_empty() && self.may_compact();
         self.wants_whole() && compacts && self.has(Gfp::DIRECT_RECLAIM) && !self.has(Gfp::MEMALLOC) && self.is_starved()
     }
 
@@ -56,7 +57,7 @@ type Gathered = core::ops::ControlFlow<Result<pageblock_frame::Pfn, crate::Alloc
 /// request now and then tries again, rather than each.
 fn gather<P: Platform>(climb: &Climb<P>) -> Gathered {
     let request = climb.request;
-    let Some(owner) = P::migrator() else { return Gathered::Continue(CompactResult::Deferred) };
+    let Some(owner) = P::hooks().migrator() else { return Gathered::Continue(CompactResult::Deferred) };
     let Some(scope) = ReclaimScope::enter(request.inner) else {
         return Gathered::Continue(CompactResult::Deferred);
     };

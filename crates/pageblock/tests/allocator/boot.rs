@@ -40,9 +40,9 @@ fn nothing_works_before_init() {
 #[test]
 fn a_second_init_is_refused_and_changes_nothing() {
     let frames = PageAllocator::<Machine>::new();
-    let first = frames.init_with_storage(memory(64 * MIB), &Config::new(), storage(1 << 20)).unwrap();
+    let first = frames.init_simulated(memory(64 * MIB), &Config::new(), storage(1 << 20)).unwrap();
     let held = frames.alloc(Gfp::KERNEL).unwrap();
-    let again = frames.init_with_storage(memory(32 * MIB), &Config::new(), storage(1 << 20));
+    let again = frames.init_simulated(memory(32 * MIB), &Config::new(), storage(1 << 20));
     assert_eq!(again, Err(InitError::AlreadyInitialised));
     assert_eq!(frames.stats().managed, first.managed);
     assert_eq!(frames.stats().free, first.free - 1);
@@ -53,11 +53,11 @@ fn a_second_init_is_refused_and_changes_nothing() {
 #[test]
 fn a_failed_init_can_be_repeated() {
     let frames = PageAllocator::<Machine>::new();
-    let failed = frames.init_with_storage(memory(64 * MIB), &Config::new(), storage(100));
+    let failed = frames.init_simulated(memory(64 * MIB), &Config::new(), storage(100));
     let required = PageAllocator::<Machine>::metadata_bytes(memory(64 * MIB), &Config::new()).unwrap();
     assert_eq!(failed, Err(InitError::StorageTooSmall { required, given: 100 }));
     assert!(frames.zones().is_empty());
-    assert!(frames.init_with_storage(memory(64 * MIB), &Config::new(), storage(required)).is_ok());
+    assert!(frames.init_simulated(memory(64 * MIB), &Config::new(), storage(required)).is_ok());
 }
 
 #[test]

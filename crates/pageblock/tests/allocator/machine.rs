@@ -31,7 +31,7 @@ pub(crate) fn boot_on<P: pageblock::Platform>(regions: &[Region], config: &Confi
     let stored = unsafe {
         Stored::new(bytes, |raw| {
             let allocator = PageAllocator::new();
-            result = allocator.init_with_storage(regions.iter().copied(), config, raw);
+            result = allocator.init_simulated(regions.iter().copied(), config, raw);
             allocator
         })
     };

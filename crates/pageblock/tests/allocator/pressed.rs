@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
 use pageblock::{NodeId, Platform, ZoneKind};
+use pageblock_frame::Hooks;
 use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
 
 thread_local! {
@@ -26,20 +27,27 @@ pub(crate) struct Pressed;
 // SAFETY: each thread is a machine of its own with one CPU and no interrupts; no memory is behind the frames.
 unsafe impl Platform for Pressed {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
 
-    fn now() -> u64 {
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for Pressed {
+    fn now(&self) -> u64 {
         CLOCK.get()
     }
 
-    fn wake_kswapd(_: NodeId) {
+    fn wake_kswapd(&self, _: NodeId) {
         WAKES.set(WAKES.get() + 1);
     }
 
-    fn wait_until(node: NodeId, deadline: u64) {
+    fn wait_until(&self, node: NodeId, deadline: u64) {
         WAITS.with_borrow_mut(|waits| waits.push((node, deadline.saturating_sub(CLOCK.get()))));
         let mut script = MEANWHILE.take();
         let took = script.as_mut().map_or(deadline.saturating_sub(CLOCK.get()), |script| script());
@@ -47,20 +55,20 @@ unsafe impl Platform for Pressed {
         CLOCK.set(CLOCK.get() + took);
     }
 
-    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+    fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
         Some(&Scripted)
     }
 
-    fn enter_reclaim() -> bool {
+    fn enter_reclaim(&self) -> bool {
         !RECLAIMING.replace(true)
     }
 
-    fn leave_reclaim() {
+    fn leave_reclaim(&self) {
         RECLAIMING.set(false);
     }
 
-    fn trace(event: &pageblock_frame::trace::Event) {
-        pageblock_testkit::host::Host::<63>::trace(event);
+    fn trace(&self, event: &pageblock_frame::trace::Event) {
+        pageblock_testkit::host::Host::<63>::hooks().trace(event);
     }
 }
 
@@ -71,13 +79,20 @@ pub(crate) struct OwnThread;
 // SAFETY: as above.
 unsafe impl Platform for OwnThread {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
 
-    fn wake_kswapd(node: NodeId) {
-        Pressed::wake_kswapd(node);
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for OwnThread {
+    fn wake_kswapd(&self, node: NodeId) {
+        Pressed::hooks().wake_kswapd(node);
     }
 }
 

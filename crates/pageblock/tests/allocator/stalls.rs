@@ -1,6 +1,7 @@
 //! The stall of 2018 (seed 002, patch 4): who waits, for what, how long, and that nothing is lost by it.
 
 use pageblock::{Config, Gfp, MigrateType, NodeId, STALL_LIMIT, Watermarks, Zone, ZoneKind, ZoneLimits, ZoneSpreading};
+use pageblock_frame::Hooks as _;
 use pageblock_frame::trace::Event;
 use pageblock_testkit::host::record;
 
@@ -98,9 +99,9 @@ fn only_movable_requests_that_may_wait_stall() {
 fn a_task_that_reclaims_does_not_wait_for_itself() {
     use pageblock::Platform;
     let (frames, _) = unmovable(&SINGLE, 0);
-    assert!(Pressed::enter_reclaim());
+    assert!(Pressed::hooks().enter_reclaim());
     let _ = frames.alloc(Gfp::HIGHUSER_MOVABLE).map(pageblock::Frames::into_raw);
-    Pressed::leave_reclaim();
+    Pressed::hooks().leave_reclaim();
     assert_eq!(pressed::waits(), []);
 }
 

@@ -100,6 +100,7 @@ struct TwoNodes;
 // SAFETY: as the hosted machine that it hands everything to; `node_of` is a constant function.
 unsafe impl Platform for TwoNodes {
     const MAX_CPUS: usize = 4;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(pa: u64) -> std::ptr::NonNull<u8> {
         Host::<1>::phys_to_virt(pa)
@@ -113,8 +114,9 @@ unsafe impl Platform for TwoNodes {
         Host::<1>::pin()
     }
 
-    fn unpin() {
-        Host::<1>::unpin();
+    unsafe fn unpin() {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Host::<1>::unpin() };
     }
 }
 

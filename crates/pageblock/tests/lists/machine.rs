@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use pageblock::{Config, CpuId, PageAllocator, PcpConfig, PfnRange, Platform, Region, ZoneLimits};
-use pageblock_frame::IrqState;
+use pageblock::{Config, CpuId, PageAllocator, PcpConfig, Platform, Region, ZoneLimits};
+use pageblock_frame::{Hooks, IrqState};
 use pageblock_testkit::host::Stored;
 
 pub(crate) const CPUS: u32 = 4;
@@ -32,37 +32,43 @@ pub(crate) struct FourCpus;
 // held. 3. Nothing is behind the frames, and nothing asks for it.
 unsafe impl Platform for FourCpus {
     const MAX_CPUS: usize = CPUS as usize;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
-
-    unsafe fn zero_frames(_: PfnRange) {}
 
     fn pin() -> CpuId {
         PINS.set(PINS.get() + 1);
         CpuId::new(CPU.get())
     }
 
-    fn unpin() {
+    unsafe fn unpin() {
         PINS.set(PINS.get() - 1);
     }
 
     fn irq_save() -> IrqState {
         MASKED.set(MASKED.get() + 1);
-        IRQS_OFF.replace(IRQS_OFF.get() + 1)
+        IrqState::new(IRQS_OFF.replace(IRQS_OFF.get() + 1))
     }
 
-    fn irq_restore(state: IrqState) {
-        assert_eq!(IRQS_OFF.replace(state), state + 1);
+    unsafe fn irq_restore(state: IrqState) {
+        assert_eq!(IRQS_OFF.replace(state.bits()), state.bits() + 1);
     }
 
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for FourCpus {
     /// The other CPU answers while this one waits.
-    fn kick(cpu: CpuId) {
+    fn kick(&self, cpu: CpuId) -> bool {
         let machine = KICKED.with(|kicked| kicked.borrow().clone());
-        if let Some(machine) = machine {
+        machine.is_some_and(|machine| {
             on_cpu(cpu.index() as u32, || machine.handle_kick());
-        }
+            true
+        })
     }
 }
 
@@ -119,7 +125,7 @@ pub(crate) fn boot(lists: PcpConfig) -> Rc<Booted> {
     let stored = unsafe {
         Stored::new(bytes, |raw| {
             let allocator = PageAllocator::new();
-            allocator.init_with_storage(map, &config, raw).unwrap();
+            allocator.init_simulated(map, &config, raw).unwrap();
             allocator
         })
     };

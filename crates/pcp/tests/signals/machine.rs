@@ -20,17 +20,18 @@ pub(crate) static IRQS_OFF: AtomicBool = AtomicBool::new(false);
 // once. 3. Nothing is mapped.
 unsafe impl Platform for Machine {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
 
     fn irq_save() -> IrqState {
-        usize::from(IRQS_OFF.swap(true, Ordering::SeqCst))
+        IrqState::new(usize::from(IRQS_OFF.swap(true, Ordering::SeqCst)))
     }
 
-    fn irq_restore(state: IrqState) {
-        IRQS_OFF.store(state != 0, Ordering::SeqCst);
+    unsafe fn irq_restore(state: IrqState) {
+        IRQS_OFF.store(state.bits() != 0, Ordering::SeqCst);
     }
 }
 

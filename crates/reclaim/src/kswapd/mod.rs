@@ -7,7 +7,7 @@ mod run;
 
 use pageblock_frame::reclaim::{Actor, Reclaim, Shrunk};
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Lock, Ordering};
-use pageblock_frame::{NodeId, Order, Platform, ZoneKind, const_unless_model};
+use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind, const_unless_model};
 
 use crate::balance::{node_balanced, reserve_ok};
 use crate::config::Config;
@@ -150,7 +150,7 @@ impl Kswapd {
     pub fn wake<P: Platform>(&self, order: Order, limit: ZoneKind) -> bool {
         let asleep = self.mailbox.post((order, limit), self.config.lists);
         if asleep {
-            P::wake_kswapd(self.node);
+            P::hooks().wake_kswapd(self.node);
         }
         asleep
     }

@@ -3,7 +3,7 @@
 use pageblock_frame::reclaim::Reclaim;
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::{Event, ReclaimEvent};
-use pageblock_frame::{Order, Platform};
+use pageblock_frame::{Hooks, Order, Platform};
 
 use super::run::{Phase, Run};
 use super::{Kswapd, NAP, Next, VAIN_RUNS};
@@ -27,7 +27,7 @@ impl Kswapd {
     /// After a run: whoever waits is woken, and the thread rests if it may (`prepare_kswapd_sleep()`).
     pub(super) fn rest<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim) -> Next {
         // A task that waited for this thread must not be left behind when it sleeps.
-        P::wake_waiters(self.node);
+        P::hooks().wake_waiters(self.node);
         if !self.may_rest(run, zones, owner) {
             return self.again::<P, Z>(run, zones);
         }
@@ -87,7 +87,7 @@ impl Kswapd {
     pub(super) fn fall_asleep<P: Platform>(&self, run: &mut Run) -> Next {
         run.phase = Phase::Idle;
         if self.mailbox.is_asleep() || self.mailbox.sleep() {
-            P::trace(&Event::Reclaim(ReclaimEvent::KswapdSleep { node: self.node }));
+            P::hooks().trace(&Event::Reclaim(ReclaimEvent::KswapdSleep { node: self.node }));
             return Next::Sleep { until: None };
         }
         Next::Again

@@ -3,7 +3,7 @@
 use pageblock_frame::reclaim::{Actor, DEF_PRIORITY, RECLAIM_CLUSTER, Reclaim, Shrink, Shrunk};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::{CompactResult, Event, ReclaimEvent};
-use pageblock_frame::{Gfp, Order, PAGEBLOCK_ORDER, Platform, ZoneKind};
+use pageblock_frame::{Gfp, Hooks, Order, PAGEBLOCK_ORDER, Platform, ZoneKind};
 
 use super::mailbox::Wanted;
 use super::run::{Phase, Round, Run};
@@ -40,7 +40,7 @@ impl Kswapd {
         }
         self.active.store(run.limit.index() as u32 + 1, Ordering::Relaxed);
         count(&self.counters.pageoutrun);
-        P::trace(&Event::Reclaim(ReclaimEvent::KswapdWake { node: self.node, order: run.asked }));
+        P::hooks().trace(&Event::Reclaim(ReclaimEvent::KswapdWake { node: self.node, order: run.asked }));
         Next::Again
     }
 
@@ -162,7 +162,7 @@ impl Kswapd {
     /// Ends a round: who waits is woken, and the next round is prepared.
     pub(super) fn round_end<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim) -> Next {
         if self.allows_direct(zones, owner) {
-            P::wake_waiters(self.node);
+            P::hooks().wake_waiters(self.node);
         }
         let wanted = run.order;
         if wanted > Order::ZERO && run.freed >= compact_gap(wanted) {

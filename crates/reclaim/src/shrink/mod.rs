@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 
 use pageblock_frame::reclaim::{FilePages, RECLAIM_CLUSTER, Reclaim, Shrink, Shrunk};
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{DescFlags, NodeId, Pfn, Platform, ZoneKind, const_unless_model};
+use pageblock_frame::{DescFlags, Hooks, NodeId, Pfn, Platform, ZoneKind, const_unless_model};
 use pageblock_lru::{LruList, Refault, Swap};
 
 pub use area::{Area, ZoneScan, ZoneSpan};
@@ -232,7 +232,7 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
         }
         if congestion.wants_wait() && round.may_write && round.gfp.contains(pageblock_frame::Gfp::IO) {
             add(&self.events.stalls, 1);
-            P::wait_until(round.node, P::now().saturating_add(STALL));
+            P::hooks().wait_until(round.node, P::hooks().now().saturating_add(STALL));
         }
     }
 }

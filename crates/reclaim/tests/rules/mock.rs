@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::{CompactResult, Event};
-use pageblock_frame::{NodeId, Order, Platform, ZoneKind};
+use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
 use pageblock_reclaim::{Kswapd, MarkTest, Marks, Next, ZoneView};
 
 pub(crate) const NODE: NodeId = NodeId::new(0);
@@ -35,39 +35,46 @@ pub(crate) struct Host;
 // SAFETY: one CPU a thread, nothing is mapped.
 unsafe impl Platform for Host {
     const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
 
-    fn now() -> u64 {
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for Host {
+    fn now(&self) -> u64 {
         told(|t| t.now.get())
     }
 
-    fn wake_kswapd(_: NodeId) {
+    fn wake_kswapd(&self, _: NodeId) {
         told(|t| t.wakes.set(t.wakes.get() + 1));
     }
 
-    fn wake_waiters(_: NodeId) {
+    fn wake_waiters(&self, _: NodeId) {
         told(|t| t.waiters.set(t.waiters.get() + 1));
     }
 
-    fn wait_until(_: NodeId, deadline: u64) {
+    fn wait_until(&self, _: NodeId, deadline: u64) {
         told(|t| {
             t.waits.set(t.waits.get() + 1);
             t.now.set(deadline);
         });
     }
 
-    fn enter_reclaim() -> bool {
+    fn enter_reclaim(&self) -> bool {
         told(|t| !t.inside.replace(true))
     }
 
-    fn leave_reclaim() {
+    fn leave_reclaim(&self) {
         told(|t| t.inside.set(false));
     }
 
-    fn trace(event: &Event) {
+    fn trace(&self, event: &Event) {
         if let Event::Reclaim(event) = event {
             told(|t| t.events.borrow_mut().push(event.to_string()));
         }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use pageblock::{Gfp, Next, NodeId, Order, PAGE_SIZE, Pfn, Platform};
+use pageblock::{Gfp, Hooks, Next, NodeId, Order, PAGE_SIZE, Pfn, Platform};
 use pageblock_frame::PAGEBLOCK_ORDER;
 use pageblock_frame::sync::Lock;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -150,10 +150,10 @@ fn take_and_compact(serial: u64) -> Option<Held> {
 /// Wakes the compaction thread and waits for a block.
 fn ask_thread(serial: u64) -> Option<Held> {
     FRAMES.wake_kcompactd(NODE, PAGEBLOCK_ORDER);
-    let deadline = Kernel::now() + WAIT_NS;
+    let deadline = Kernel::hooks().now() + WAIT_NS;
     loop {
         let block = take(serial);
-        if block.is_some() || Kernel::now() >= deadline {
+        if block.is_some() || Kernel::hooks().now() >= deadline {
             return block;
         }
         core::hint::spin_loop();

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::reclaim::Reclaim;
 use pageblock_frame::sync::CpuWord;
-use pageblock_frame::{CpuId, IrqState, NodeId, Platform};
+use pageblock_frame::{CpuId, Hooks, IrqState, NodeId, Platform};
 use x86_64::instructions::interrupts;
 
 use crate::arch::idt::vector;
@@ -58,39 +58,45 @@ unsafe impl Platform for Kernel {
     fn irq_save() -> IrqState {
         let enabled = interrupts::are_enabled();
         interrupts::disable();
-        usize::from(enabled)
+        IrqState::new(usize::from(enabled))
     }
 
     #[inline(always)]
-    fn irq_restore(state: IrqState) {
-        if state != 0 {
+    unsafe fn irq_restore(state: IrqState) {
+        if state.bits() != 0 {
             interrupts::enable();
         }
     }
 
-    fn now() -> u64 {
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for Kernel {
+    fn now(&self) -> u64 {
         clock::now_ns()
     }
 
-    fn wake_kswapd(_node: NodeId) {
+    fn wake_kswapd(&self, _node: NodeId) {
         reclaim::wake();
     }
 
     /// The thread is the last CPU: an interrupt ends its sleep.
-    fn wake_kcompactd(_node: NodeId) {
+    fn wake_kcompactd(&self, _node: NodeId) {
         wake_last();
     }
 
-    fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
+    fn migrator(&self) -> Option<&'static (dyn Migrate + Sync)> {
         Some(&Owners)
     }
 
-    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+    fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
         Some(&CACHE)
     }
 
     /// A CPU does one thing at a time, and its interrupts' requests cannot wait: the flag is the CPU's.
-    fn enter_reclaim() -> bool {
+    fn enter_reclaim(&self) -> bool {
         let reclaims = &cpu::this().reclaims;
         // Relaxed: read on the same CPU.
         !reclaims.load(Ordering::Relaxed) && {
@@ -99,13 +105,14 @@ unsafe impl Platform for Kernel {
         }
     }
 
-    fn leave_reclaim() {
+    fn leave_reclaim(&self) {
         cpu::this().reclaims.store(false, Ordering::Relaxed);
     }
 
-    fn kick(target: CpuId) {
-        if let Some(target) = cpu::all().get(target.index()) {
+    fn kick(&self, target: CpuId) -> bool {
+        cpu::all().get(target.index()).is_some_and(|target| {
             apic::send(target, vector::KICK);
-        }
+            true
+        })
     }
 }

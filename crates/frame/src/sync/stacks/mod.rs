@@ -25,7 +25,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::{AtomicU8, AtomicU32, Ordering, compiler_fence};
+use super::{AtomicU8, AtomicU32, Ordering, Pinned, compiler_fence};
 use crate::{CpuId, Order, Pfn, Platform, TypeBits};
 
 mod gate;
@@ -268,10 +268,8 @@ impl<'m, T: Copy, P: Platform> CpuStacks<'m, T, P> {
     /// Takes this CPU's area back after [`Inside::go_offline`]; waits for a taker to leave. False if the CPU was not
     /// offline.
     pub fn come_online(&self) -> bool {
-        let cpu = P::pin();
-        let came = self.store.view(cpu.index()).is_some_and(|view| view.come_online(Key::of::<P>(view.states)));
-        P::unpin();
-        came
+        let pinned = Pinned::<P>::new();
+        self.store.view(pinned.cpu().index()).is_some_and(|view| view.come_online(Key::of::<P>(view.states)))
     }
 }
 
@@ -284,7 +282,8 @@ fn enter<'a, T, P: Platform>(table: Table<'a, T>) -> Option<Inside<'a, T, P>> {
     // SAFETY: as above, and absent ones cannot be entered.
     let entered = unsafe { area.cast::<Gate>().as_ref().enter() };
     if !entered {
-        P::unpin();
+        // SAFETY: ends the `pin` of this entry, once.
+        unsafe { P::unpin() };
         return None;
     }
     // SAFETY: it comes from the table and has been entered.
@@ -371,7 +370,8 @@ impl<T: Copy, P: Platform> CpuStacksRef<T, P> {
     fn enter_by_table(&self) -> Option<NonNull<Area<T>>> {
         let inside = self.table.get(P::MAX_CPUS).and_then(enter::<T, P>);
         // `enter` has pinned the caller once more, unless it let nobody in.
-        P::unpin();
+        // SAFETY: ends the `pin` of this entry, once.
+        unsafe { P::unpin() };
         let area = inside.map(Inside::stay)?;
         if self.table.has_key() && P::cpu_word() == CpuWord::new() {
             P::set_cpu_word(CpuWord::to(area));
@@ -421,7 +421,8 @@ impl<'a, T, P: Platform> Inside<'a, T, P> {
         // The gate stays shut. Release: what was done in the area is seen by the taker.
         self.view.area().signals.fetch_or(SIGNAL_OFFLINE, Ordering::Release);
         core::mem::forget(self);
-        P::unpin();
+        // SAFETY: ends the `pin` of this entry, once.
+        unsafe { P::unpin() };
     }
 }
 
@@ -431,7 +432,8 @@ impl<T, P: Platform> Drop for Inside<'_, T, P> {
         // All that the mark protects is done before an interrupt finds it gone.
         compiler_fence(Ordering::SeqCst);
         self.view.area().gate.leave(Key::of::<P>(self.view.states));
-        P::unpin();
+        // SAFETY: ends the `pin` of this entry, once.
+        unsafe { P::unpin() };
     }
 }
 

@@ -14,6 +14,7 @@ struct Host;
 // SAFETY: one CPU, one thread, no memory asked for.
 unsafe impl Platform for Host {
     const MAX_CPUS: usize = 3;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> {
         core::ptr::NonNull::dangling()
@@ -131,6 +132,7 @@ struct Keeper;
 unsafe impl Platform for Keeper {
     const MAX_CPUS: usize = 2;
     const CPU_WORD: bool = true;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> {
         core::ptr::NonNull::dangling()

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use pageblock_frame::migration::{Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{CpuId, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{CpuId, NodeId, Order, Pfn, Platform, ZoneKind};
 
 use super::holder::Name;
 use super::memory::Memory;
@@ -23,8 +23,10 @@ pub(crate) trait Hooks {
     fn wait_until(&self, _node: NodeId, _deadline: u64) {}
     /// Ends the waits of others on the node.
     fn wake_waiters(&self, _node: NodeId) {}
-    /// Makes that CPU call the allocator's `handle_kick`.
-    fn kick(&self, _cpu: CpuId) {}
+    /// Makes that CPU call the allocator's `handle_kick`; false if nothing does.
+    fn kick(&self, _cpu: CpuId) -> bool {
+        false
+    }
     /// Learns of an event. Must not allocate or free.
     fn trace(&self, _event: &Event) {}
     /// True if the current task is being killed.
@@ -160,12 +162,11 @@ fn with_hooks(action: impl FnOnce(&dyn Hooks)) {
 #[expect(unsafe_code, reason = "the seam of a simulated platform; its promises are stated above")]
 unsafe impl Platform for Sim {
     const MAX_CPUS: usize = CPUS;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_pa: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
-
-    unsafe fn zero_frames(_frames: PfnRange) {}
 
     fn node_of(cpu: CpuId) -> NodeId {
         NODES.with_borrow(|nodes| nodes.get(cpu.index()).copied().unwrap_or_default())
@@ -175,47 +176,53 @@ unsafe impl Platform for Sim {
         CpuId::new(CPU.get())
     }
 
-    fn now() -> u64 {
+    fn hooks() -> impl pageblock_frame::Hooks {
+        Self
+    }
+}
+
+impl pageblock_frame::Hooks for Sim {
+    fn now(&self) -> u64 {
         NOW.get()
     }
 
-    fn kick(cpu: CpuId) {
-        with_hooks(|hooks| hooks.kick(cpu));
+    fn kick(&self, cpu: CpuId) -> bool {
+        current().and_then(|memory| memory.hooks()).is_some_and(|hooks| hooks.kick(cpu))
     }
 
-    fn wake_kswapd(node: NodeId) {
+    fn wake_kswapd(&self, node: NodeId) {
         with_hooks(|hooks| hooks.wake_kswapd(node));
     }
 
-    fn wake_kcompactd(node: NodeId) {
+    fn wake_kcompactd(&self, node: NodeId) {
         with_hooks(|hooks| hooks.wake_kcompactd(node));
     }
 
-    fn wait_until(node: NodeId, deadline: u64) {
+    fn wait_until(&self, node: NodeId, deadline: u64) {
         with_hooks(|hooks| hooks.wait_until(node, deadline));
     }
 
-    fn wake_waiters(node: NodeId) {
+    fn wake_waiters(&self, node: NodeId) {
         with_hooks(|hooks| hooks.wake_waiters(node));
     }
 
-    fn migrator() -> Option<&'static (dyn Migrate + Sync)> {
+    fn migrator(&self) -> Option<&'static (dyn Migrate + Sync)> {
         ABLE.get().0.then_some(&Seam as _)
     }
 
-    fn reclaimer() -> Option<&'static (dyn Reclaim + Sync)> {
+    fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
         ABLE.get().1.then_some(&Seam as _)
     }
 
-    fn enter_reclaim() -> bool {
+    fn enter_reclaim(&self) -> bool {
         !RECLAIMING.replace(true)
     }
 
-    fn leave_reclaim() {
+    fn leave_reclaim(&self) {
         RECLAIMING.set(false);
     }
 
-    fn trace(event: &Event) {
+    fn trace(&self, event: &Event) {
         if TRACED.get() {
             with_hooks(|hooks| hooks.trace(event));
         }

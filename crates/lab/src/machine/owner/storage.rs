@@ -31,7 +31,7 @@ impl Storage {
         let build = |storage: &'static mut [core::mem::MaybeUninit<u8>]| {
             let (first, rest) = storage.split_at_mut(metadata);
             let allocator = PageAllocator::new();
-            let made = allocator.init_with_storage(regions.iter().copied(), config, first);
+            let made = allocator.init_simulated(regions.iter().copied(), config, first);
             failure = made.err();
             let table = &*Carver::new(rest).take::<Descriptor>(frames)?;
             let lrus = spans(&allocator, scope).into_iter().filter_map(|span| {

@@ -8,7 +8,7 @@ use pageblock_buddy::Patience;
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{Reclaim, Shrink};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{DescFlags, Gfp, NodeId, Order, PAGEBLOCK_ORDER, Pfn, Platform, ZoneKind};
+use pageblock_frame::{DescFlags, Gfp, Hooks, NodeId, Order, PAGEBLOCK_ORDER, Pfn, Platform, ZoneKind};
 use pageblock_lru::LruList;
 use pageblock_memmap::ZoneLimits;
 use proptest::prelude::*;
@@ -124,7 +124,7 @@ fn used_pages_survive_a_look_and_become_active() {
 fn hooks_learn_of_events_and_machines_nest() {
     #[derive(Default)]
     struct Notes(RefCell<Vec<String>>);
-    impl Hooks for Notes {
+    impl super::sim::Hooks for Notes {
         fn wake_kswapd(&self, _: NodeId) {
             self.0.borrow_mut().push("kswapd".into());
         }
@@ -144,7 +144,7 @@ fn hooks_learn_of_events_and_machines_nest() {
         let _on = inner.enter();
         inner.take_page(anon(0), Gfp::HIGHUSER_MOVABLE).unwrap();
     }
-    Sim::wake_kswapd(NodeId::new(0));
+    Sim::hooks().wake_kswapd(NodeId::new(0));
     assert_eq!(*notes.0.borrow(), ["alloc", "kswapd"]);
 }
 

@@ -5,9 +5,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use anyhow::Context;
-use pageblock::{
-    Config, CpuId, Gfp, MigrateType, Order, PageAllocator, PcpConfig, Pfn, PfnRange, Platform, Region, ZoneLimits,
-};
+use pageblock::{Config, CpuId, Gfp, MigrateType, Order, PageAllocator, PcpConfig, Pfn, Platform, Region, ZoneLimits};
 use pageblock_frame::IrqState;
 use pageblock_testkit::host::Stored;
 
@@ -30,12 +28,11 @@ pub(crate) struct Cpus;
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl Platform for Cpus {
     const MAX_CPUS: usize = MOST_CPUS;
+    const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(_: u64) -> NonNull<u8> {
         NonNull::dangling()
     }
-
-    unsafe fn zero_frames(_: PfnRange) {}
 
     #[inline]
     fn pin() -> CpuId {
@@ -47,7 +44,7 @@ unsafe impl Platform for Cpus {
     #[inline]
     fn irq_save() -> IrqState {
         LOCKED.set(LOCKED.get() + 1);
-        0
+        IrqState::new(0)
     }
 }
 
@@ -116,7 +113,7 @@ fn boot(lists: PcpConfig, cpus: usize) -> anyhow::Result<Stored<PageAllocator<Cp
     let stored = unsafe {
         Stored::new(bytes, |raw| {
             let allocator = PageAllocator::new();
-            result = allocator.init_with_storage(map, &config, raw).map(drop);
+            result = allocator.init_simulated(map, &config, raw).map(drop);
             allocator
         })
     };
