@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom sanitize fuzz nostd adapters package cross kernel)
+jobs_in_order=(fmt clippy test experiments doc loom sanitize fuzz nostd adapters package cross kernel)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -20,6 +20,7 @@ job_fmt() { # formatting
 
 job_clippy() { # lints, warnings denied
     cargo clippy --workspace --all-targets --quiet -- -D warnings
+    cargo clippy --package pageblock-lab --test experiments --quiet -- -D warnings
     cargo clippy --package pageblock --package pageblock-memmap --all-features --all-targets --quiet -- -D warnings
     local kernel
     for kernel in image tiny; do
@@ -29,6 +30,10 @@ job_clippy() { # lints, warnings denied
 
 job_test() { # unit, property, integration and documentation tests
     cargo test --workspace
+}
+
+job_experiments() { # the experiments' tests, which take minutes
+    cargo test --release --package pageblock-lab --test experiments
 }
 
 job_doc() { # documentation without warnings
