@@ -1,12 +1,12 @@
 //! Times of 262,144 single frames allocated one by one, and freed in order, in random order, or by another thread.
-//! `cargo bench --bench bulk`.
+//! `cargo bench --package pageblock-benches --bench bulk`.
 
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
-use pageblock_benches::allocators::{Bitmap, BuddySystem, OurZone};
+use pageblock_benches::allocators::{Bitmap, BuddySystem};
 use pageblock_benches::floor::Floor;
 use pageblock_benches::machine::{Machine, become_cpu};
 use pageblock_benches::two::{Locked, Other, PerCpuDepot, Shared};
@@ -27,12 +27,12 @@ fn timed(action: impl FnOnce()) -> Duration {
 fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     become_cpu(0);
     let [mut ours, _] = S::handles();
-    let mut frames = loops::frame_numbers();
+    let mut frames = loops::frame_numbers(POOL);
     group.bench_function(format!("{}/alloc", S::NAME), |bench| {
         bench.iter_custom(|passes| {
             repeat(passes, || {
-                let time = timed(|| loops::fill_all(&mut ours, &mut frames));
-                loops::empty_all(&mut ours, &frames);
+                let time = timed(|| loops::fill(&mut ours, &mut frames));
+                loops::empty(&mut ours, &frames);
                 time
             })
         });
@@ -41,11 +41,11 @@ fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
         group.bench_function(format!("{}/{name}", S::NAME), |bench| {
             bench.iter_custom(|passes| {
                 repeat(passes, || {
-                    loops::fill_all(&mut ours, &mut frames);
+                    loops::fill(&mut ours, &mut frames);
                     if random {
                         loops::shuffle(&mut frames);
                     }
-                    timed(|| loops::empty_all(&mut ours, &frames))
+                    timed(|| loops::empty(&mut ours, &frames))
                 })
             });
         });
@@ -56,14 +56,14 @@ fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
 fn by_another<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     become_cpu(0);
     let [mut ours, mut theirs] = S::handles();
-    let mut frames = loops::frame_numbers();
+    let mut frames = loops::frame_numbers(POOL);
     std::thread::scope(|scope| {
-        let other = Other::start(scope, |frames: &mut Vec<u64>| loops::fill_all(&mut theirs, frames));
+        let other = Other::start(scope, |frames: &mut Vec<u64>| loops::fill(&mut theirs, frames));
         group.bench_function(format!("{}/free by another thread", S::NAME), |bench| {
             bench.iter_custom(|passes| {
                 repeat(passes, || {
                     frames = other.run(std::mem::take(&mut frames)).unwrap_or_default();
-                    timed(|| loops::empty_all(&mut ours, &frames))
+                    timed(|| loops::empty(&mut ours, &frames))
                 })
             });
         });
@@ -76,13 +76,11 @@ fn bulks(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(POOL)).sample_size(10);
     bulk::<Floor<true>>(&mut group);
     bulk::<Machine>(&mut group);
-    bulk::<OurZone>(&mut group);
     bulk::<FrameAlloc<Summary>>(&mut group);
     bulk::<FrameAlloc<PerCpuDepot>>(&mut group);
     bulk::<Locked<BuddySystem>>(&mut group);
     bulk::<Locked<Bitmap>>(&mut group);
     by_another::<Machine>(&mut group);
-    by_another::<OurZone>(&mut group);
     by_another::<FrameAlloc<Summary>>(&mut group);
     by_another::<FrameAlloc<PerCpuDepot>>(&mut group);
     by_another::<Locked<BuddySystem>>(&mut group);

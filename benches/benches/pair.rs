@@ -1,9 +1,9 @@
-//! Times of a pair of allocation and free, ours beside the floors and those of others. `cargo bench --bench pair`.
+//! Times of a pair of allocation and free, ours beside the floors and those of others. `cargo bench --package pageblock-benches --bench pair`.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 
-use pageblock_benches::allocators::{Bitmap, BuddySystem, OurZone};
+use pageblock_benches::allocators::{Bitmap, BuddySystem};
 use pageblock_benches::floor::Floor;
 use pageblock_benches::machine::Machine;
 use pageblock_benches::{Frames, POOL, loops};
@@ -14,7 +14,7 @@ fn pair<A: Frames, const ORDER: u8>(group: &mut BenchmarkGroup<'_, WallTime>, na
     group.bench_function(format!("{name}/order{ORDER}"), |bench| {
         bench.iter_custom(|pairs| {
             let start = std::time::Instant::now();
-            loops::pairs_of::<A, ORDER>(&mut allocator, pairs);
+            loops::pairs::<A, ORDER>(&mut allocator, pairs);
             start.elapsed()
         });
     });
@@ -24,6 +24,7 @@ fn every_order<A: Frames>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str) 
     pair::<A, 0>(group, name);
     pair::<A, 1>(group, name);
     pair::<A, 3>(group, name);
+    pair::<A, 4>(group, name);
     pair::<A, 9>(group, name);
 }
 
@@ -32,7 +33,6 @@ fn pairs(criterion: &mut Criterion) {
     pair::<Floor<false>, 0>(&mut group, "floor");
     pair::<Floor<true>, 0>(&mut group, "floor-with-state");
     every_order::<Machine>(&mut group, "pageblock");
-    every_order::<OurZone>(&mut group, "zone");
     every_order::<FrameAlloc<Summary>>(&mut group, "frame-alloc");
     every_order::<FrameAlloc<Depot>>(&mut group, "frame-alloc-depot");
     every_order::<BuddySystem>(&mut group, "buddy_system_allocator");

@@ -1,14 +1,16 @@
-//! Times of one thread while another does the same on the same allocator. `cargo bench --bench two_threads`; the times of one
+//! Times of one thread while another does the same on the same allocator. `cargo bench --package pageblock-benches --bench two_threads`; the times of one
 //! thread alone are those of the other benches, and `ratios` prints both side by side.
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
-use pageblock_benches::allocators::{Bitmap, BuddySystem, OurZone};
+use pageblock_benches::allocators::{Bitmap, BuddySystem};
 use pageblock_benches::floor::Floor;
-use pageblock_benches::loops::{self, Mix};
+use pageblock_benches::loads::{Lifetimes, Load, Orders, Turns};
+use pageblock_benches::loops;
 use pageblock_benches::machine::{Machine, become_cpu};
 use pageblock_benches::two::{Locked, PerCpuDepot, Shared, beside};
 use pageblock_benches::{Frames, POOL};
@@ -19,12 +21,12 @@ const STEPS: usize = 50_000;
 fn pair<S: Shared, const ORDER: u8>(group: &mut BenchmarkGroup<'_, WallTime>) {
     let [mut ours, mut theirs] = S::handles();
     beside(
-        move || loops::pairs_of::<_, ORDER>(&mut theirs, 10_000),
+        move || loops::pairs::<_, ORDER>(&mut theirs, 10_000),
         |_| {
             group.bench_function(format!("{}/order{ORDER}", S::NAME), |bench| {
                 bench.iter_custom(|pairs| {
                     let start = Instant::now();
-                    loops::pairs_of::<_, ORDER>(&mut ours, pairs);
+                    loops::pairs::<_, ORDER>(&mut ours, pairs);
                     start.elapsed()
                 });
             });
@@ -39,8 +41,6 @@ fn pairs(criterion: &mut Criterion) {
     pair::<Machine, 1>(&mut group);
     pair::<Machine, 3>(&mut group);
     pair::<Machine, 9>(&mut group);
-    pair::<OurZone, 0>(&mut group);
-    pair::<OurZone, 9>(&mut group);
     pair::<FrameAlloc<Summary>, 0>(&mut group);
     pair::<FrameAlloc<Summary>, 9>(&mut group);
     pair::<FrameAlloc<PerCpuDepot>, 0>(&mut group);
@@ -49,26 +49,28 @@ fn pairs(criterion: &mut Criterion) {
     pair::<Locked<Bitmap>, 0>(&mut group);
 }
 
-/// A live set at half of a pool.
-fn half<F: Frames>(frames: &mut F, seed: u64) -> (Mix, Vec<loops::Live>) {
-    let mut mix = Mix::new(POOL, seed);
-    let mut live = Vec::with_capacity(POOL as usize);
-    loops::mix(frames, &mut live, &mix.fill());
-    (mix, live)
+/// A handle and a load that holds half of a pool.
+fn half<F: Frames>(frames: &mut F) -> Load {
+    let mut load = Load::new(Orders::Small, Lifetimes::Random, POOL, 50);
+    load.fill(frames, Turns::ONE);
+    load
 }
 
 fn mix<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     become_cpu(0);
     let [mut ours, mut theirs] = S::handles();
-    let (mut mix, mut live) = half(&mut ours, 1);
-    let (mut their_mix, mut their_live) = half(&mut theirs, 2);
+    let load = RefCell::new(half(&mut ours));
+    let mut their_load = half(&mut theirs);
     beside(
-        move || loops::mix(&mut theirs, &mut their_live, &their_mix.steps(STEPS)),
+        move || {
+            let steps = their_load.steps(STEPS);
+            their_load.run(&mut theirs, &steps);
+        },
         |_| {
             group.bench_function(S::NAME, |bench| {
                 bench.iter_batched(
-                    || mix.steps(STEPS),
-                    |steps| loops::mix(&mut ours, &mut live, &steps),
+                    || load.borrow_mut().steps(STEPS),
+                    |steps| load.borrow_mut().run(&mut ours, &steps),
                     criterion::BatchSize::PerIteration,
                 );
             });
@@ -80,7 +82,6 @@ fn mixes(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("two_threads/mix");
     group.throughput(Throughput::Elements(STEPS as u64)).sample_size(20);
     mix::<Machine>(&mut group);
-    mix::<OurZone>(&mut group);
     mix::<FrameAlloc<Summary>>(&mut group);
     mix::<FrameAlloc<PerCpuDepot>>(&mut group);
     mix::<Locked<BuddySystem>>(&mut group);
@@ -88,17 +89,17 @@ fn mixes(criterion: &mut Criterion) {
 
 fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     let [mut ours, mut theirs] = S::handles();
-    let (mut frames, mut others) = (loops::frame_numbers(), loops::frame_numbers());
+    let (mut frames, mut others) = (loops::frame_numbers(POOL), loops::frame_numbers(POOL));
     beside(
         move || {
-            loops::fill_all(&mut theirs, &mut others);
-            loops::empty_all(&mut theirs, &others);
+            loops::fill(&mut theirs, &mut others);
+            loops::empty(&mut theirs, &others);
         },
         |_| {
             group.bench_function(S::NAME, |bench| {
                 bench.iter(|| {
-                    loops::fill_all(&mut ours, &mut frames);
-                    loops::empty_all(&mut ours, &frames);
+                    loops::fill(&mut ours, &mut frames);
+                    loops::empty(&mut ours, &frames);
                 });
             });
         },
@@ -109,7 +110,6 @@ fn bulks(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("two_threads/bulk");
     group.throughput(Throughput::Elements(POOL)).sample_size(10);
     bulk::<Machine>(&mut group);
-    bulk::<OurZone>(&mut group);
     bulk::<FrameAlloc<Summary>>(&mut group);
     bulk::<FrameAlloc<PerCpuDepot>>(&mut group);
     bulk::<Locked<BuddySystem>>(&mut group);

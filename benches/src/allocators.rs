@@ -5,7 +5,7 @@ use core::hint::black_box;
 use bitmap_allocator::{BitAlloc, BitAlloc1M};
 use buddy_system_allocator::FrameAllocator;
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
-use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
+use pageblock_frame::{Carver, NodeId, Pfn, PfnRange, ZoneKind};
 use pageblock_testkit::conformance::Candidate;
 use pageblock_testkit::conformance::peers::{Flavour, FrameAlloc};
 use pageblock_testkit::host::{Quiet, Stored};
@@ -14,13 +14,14 @@ use pageblock_testkit::host::{Quiet, Stored};
 pub trait Frames {
     /// All `frames` frames free.
     fn new(frames: u64) -> Self;
-    /// A block of `2^order` frames.
-    ///
-    /// # Panics
-    /// If there is none: no loop asks for more than there is.
-    fn alloc(&mut self, order: u8) -> u64;
+    /// A block of `2^order` frames; `None` if the request is refused.
+    fn alloc(&mut self, order: u8) -> Option<u64>;
     /// Takes a block back.
     fn free(&mut self, block: u64, order: u8);
+    /// Allocates all frames one by one, also those that ordinary requests are denied.
+    fn exhaust(&mut self) -> Vec<u64> {
+        core::iter::from_fn(|| self.alloc(0)).collect()
+    }
 }
 
 #[cold]
@@ -39,43 +40,13 @@ impl Frames for Nothing {
     }
 
     #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
-        black_box(u64::from(order))
+    fn alloc(&mut self, order: u8) -> Option<u64> {
+        Some(black_box(u64::from(order)))
     }
 
     #[inline(always)]
     fn free(&mut self, block: u64, order: u8) {
         black_box((block, order));
-    }
-}
-
-/// Our zone, with nothing in front of it.
-#[derive(Debug)]
-pub struct OurZone(Stored<Zone<'static>>);
-
-impl OurZone {
-    /// The zone.
-    #[must_use]
-    pub fn zone(&self) -> &Zone<'static> {
-        &self.0
-    }
-
-    /// Allocates, whatever the thread.
-    #[must_use]
-    #[inline(always)]
-    pub fn take(&self, order: u8) -> u64 {
-        match self.0.alloc::<Quiet>(Order::saturating(order), MigrateType::Movable, AllocFlags::empty()) {
-            Some(pfn) => pfn.as_u64(),
-            None => refused(order),
-        }
-    }
-
-    /// Frees, whatever the thread.
-    #[inline(always)]
-    pub fn give(&self, block: u64, order: u8) {
-        if self.0.free::<Quiet>(Pfn::new(block), Order::saturating(order)).is_err() {
-            refused(order);
-        }
     }
 }
 
@@ -100,26 +71,6 @@ pub fn empty_zone(frames: u64) -> Stored<Zone<'static>> {
     }
 }
 
-impl Frames for OurZone {
-    fn new(frames: u64) -> Self {
-        let zone = empty_zone(frames);
-        if let Err(error) = zone.release(zone.span()) {
-            panic!("{frames} frames: {error}");
-        }
-        Self(zone)
-    }
-
-    #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
-        self.take(order)
-    }
-
-    #[inline(always)]
-    fn free(&mut self, block: u64, order: u8) {
-        self.give(block, order);
-    }
-}
-
 /// `buddy_system_allocator::FrameAllocator` with orders 0 to 10.
 pub struct BuddySystem(FrameAllocator<11>);
 
@@ -137,8 +88,8 @@ impl Frames for BuddySystem {
     }
 
     #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
-        self.0.alloc(1 << order).map_or_else(|| refused(order), |frame| frame as u64)
+    fn alloc(&mut self, order: u8) -> Option<u64> {
+        self.0.alloc(1 << order).map(|frame| frame as u64)
     }
 
     #[inline(always)]
@@ -164,12 +115,12 @@ impl Frames for Bitmap {
     }
 
     #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
+    fn alloc(&mut self, order: u8) -> Option<u64> {
         let frame = match order {
             0 => self.0.alloc(),
             _ => self.0.alloc_contiguous(None, 1 << order, order.into()),
         };
-        frame.map_or_else(|| refused(order), |frame| frame as u64)
+        frame.map(|frame| frame as u64)
     }
 
     #[inline(always)]
@@ -190,8 +141,8 @@ impl<F: Flavour> Frames for FrameAlloc<F> {
     }
 
     #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
-        self.alloc_phys(order).map_or_else(|| refused(order), |phys| phys as u64)
+    fn alloc(&mut self, order: u8) -> Option<u64> {
+        self.alloc_phys(order).map(|phys| phys as u64)
     }
 
     #[inline(always)]

@@ -80,10 +80,10 @@ impl<const STATE: bool, const WORD: bool> Frames for Floor<STATE, WORD> {
     }
 
     #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
+    fn alloc(&mut self, order: u8) -> Option<u64> {
         let stack = self.stack();
         let length = stack.length.get().wrapping_sub(1);
-        let Some(frame) = stack.frames.get(length as usize).map(Cell::get) else { refused(order) };
+        let frame = stack.frames.get(length as usize).map(Cell::get)?;
         stack.length.set(length);
         if STATE {
             let Some(state) = self.states.get(frame as usize) else { refused(order) };
@@ -91,7 +91,7 @@ impl<const STATE: bool, const WORD: bool> Frames for Floor<STATE, WORD> {
         }
         // Or the compiler takes a pair for one operation that changes nothing.
         compiler_fence(Ordering::SeqCst);
-        u64::from(frame)
+        Some(u64::from(frame))
     }
 
     #[inline(always)]

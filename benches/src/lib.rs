@@ -1,11 +1,10 @@
 //! The loops that are measured, on our allocators and on those of others.
 //!
 //! * [`Frames`]: an allocator as the loops see it; [`allocators`] has the adapters, [`machine`] the whole allocator's
-//! * [`loops`]: alloc+free pairs, a random mix at half occupancy, bulk
+//! * [`loads`]: what is asked for and given back, decided before; [`loops`]: single calls over and over
+//! * [`rows`]: what is measured, by name; [`table`]: how names are found and figures written; [`tool`]: the valgrind tool's other side
 //! * [`compaction`]: zones in which its scanners find nothing; [`moves`]: what it costs where they find something
 //! * [`floor`]: the least that a per-CPU list could cost; [`two`]: two threads; [`ratios`]: times against both
-//! * [`worst`]: histories that make one call dear
-//! * [`rows`]: each loop by name, as `benches/instructions` counts it
 //!
 //! `unsafe` is where a zone or an allocator owns its storage through the testkit, and where frames without anything
 //! behind them are freed.
@@ -15,13 +14,15 @@
 pub mod allocators;
 pub mod compaction;
 pub mod floor;
+pub mod loads;
 pub mod loops;
 pub mod machine;
 pub mod moves;
 pub mod ratios;
 pub mod rows;
+pub mod table;
+pub mod tool;
 pub mod two;
-pub mod worst;
 
 pub use allocators::Frames;
 

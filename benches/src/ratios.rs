@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::loops::{self, Mix};
+use crate::loads::{Lifetimes, Load, Orders, Step, Turns};
+use crate::loops;
 use crate::machine::become_cpu;
 use crate::two::{Other, Progress, Shared, beside};
 use crate::{Frames, POOL};
@@ -90,11 +91,11 @@ pub enum Before {
 
 /// Takes frames and gives them back.
 fn work<F: Frames>(frames: &mut F) {
-    let mut held = loops::frame_numbers();
+    let mut held = loops::frame_numbers(POOL);
     held.truncate(4000);
     for _ in 0..4 {
-        loops::fill_all(frames, &mut held);
-        loops::empty_all(frames, &held);
+        loops::fill(frames, &mut held);
+        loops::empty(frames, &held);
     }
 }
 
@@ -109,58 +110,49 @@ pub fn pair<S: Shared, const ORDER: u8>(before: Before) -> Times {
         }
     }
     become_cpu(0);
-    let mut one = || sample(PAIRS, || loops::pairs_of::<_, ORDER>(&mut ours, PAIRS));
+    let mut one = || sample(PAIRS, || loops::pairs::<_, ORDER>(&mut ours, PAIRS));
     let alone = alone(SAMPLES, &mut one);
-    let beside = beside(
-        move || loops::pairs_of::<_, ORDER>(&mut theirs, PAIRS / 2),
-        |progress| together(SAMPLES, progress, one),
-    );
+    let beside =
+        beside(move || loops::pairs::<_, ORDER>(&mut theirs, PAIRS / 2), |progress| together(SAMPLES, progress, one));
     Times { alone, beside }
 }
 
-/// One thread's live set and the steps to come.
+/// One thread's handle and its load.
 struct Mixing<H> {
     frames: H,
-    mix: Mix,
-    live: Vec<loops::Live>,
+    load: Load,
 }
 
 impl<H: Frames> Mixing<H> {
-    fn new(mut frames: H, seed: u64) -> Self {
-        let mut mix = Mix::new(MIX_FRAMES, seed);
-        let mut live = Vec::with_capacity(MIX_FRAMES as usize);
-        loops::mix(&mut frames, &mut live, &mix.fill());
-        loops::mix(&mut frames, &mut live, &mix.steps(STEPS));
-        Self { frames, mix, live }
+    fn new(mut frames: H, orders: Orders) -> Self {
+        let mut load = Load::new(orders, Lifetimes::Random, MIX_FRAMES, 50);
+        load.fill(&mut frames, Turns::ONE);
+        load.work(&mut frames, STEPS, Turns::ONE);
+        Self { frames, load }
     }
 
-    /// Decides on steps, and times them.
+    /// Does steps. Only what the allocator does is timed.
     fn sample(&mut self, steps: usize) -> f64 {
-        let steps = self.mix.steps(steps);
-        sample(steps.len() as u64, || loops::mix(&mut self.frames, &mut self.live, &steps))
-    }
-
-    /// Without deciding anew: so that the thread does nothing else.
-    fn repeat(&mut self, steps: &[loops::Step]) {
-        loops::mix(&mut self.frames, &mut self.live, steps);
+        let steps = self.load.steps(steps);
+        sample(steps.len() as u64, || self.load.run(&mut self.frames, &steps))
     }
 }
 
-/// An operation of the random mix at half occupancy. Both live sets are there also when one thread works alone.
+/// An operation of a random load at half occupancy. Both live sets are there also when one thread works alone.
 #[must_use]
-pub fn mix<S: Shared>() -> Times {
+pub fn mix<S: Shared>(orders: Orders) -> Times {
     let [ours, theirs] = S::handles();
     become_cpu(0);
-    let (mut ours, mut theirs) = (Mixing::new(ours, 1), Mixing::new(theirs, 2));
+    let (mut ours, mut theirs) = (Mixing::new(ours, orders), Mixing::new(theirs, orders));
     let alone = alone(MIX_SAMPLES, || ours.sample(STEPS));
-    // Decided before, and there and back again, so that they can be repeated for ever.
-    let mut steps = theirs.mix.steps(64 * STEPS).into_iter();
+    // Most are decided before, so that the thread does little else.
+    let mut steps = theirs.load.steps(64 * STEPS).into_iter();
     let round = move || {
-        let mut next: Vec<loops::Step> = steps.by_ref().take(STEPS / 2).collect();
+        let mut next: Vec<Step> = steps.by_ref().take(STEPS / 2).collect();
         if next.is_empty() {
-            next = theirs.mix.steps(STEPS / 2);
+            next = theirs.load.steps(STEPS / 2);
         }
-        theirs.repeat(&next);
+        theirs.load.run(&mut theirs.frames, &next);
     };
     let beside = beside(round, |progress| together(MIX_SAMPLES, progress, || ours.sample(STEPS)));
     Times { alone, beside }
@@ -180,24 +172,24 @@ pub enum Freeing {
 pub fn bulk<S: Shared>(freeing: Freeing) -> [Times; 2] {
     let [mut ours, mut theirs] = S::handles();
     become_cpu(0);
-    let mut frames = loops::frame_numbers();
+    let mut frames = loops::frame_numbers(POOL);
     let mut pass = || {
-        let allocated = sample(POOL, || loops::fill_all(&mut ours, &mut frames));
+        let allocated = sample(POOL, || loops::fill(&mut ours, &mut frames));
         if freeing == Freeing::Random {
             loops::shuffle(&mut frames);
         }
-        let freed = sample(POOL, || loops::empty_all(&mut ours, &frames));
+        let freed = sample(POOL, || loops::empty(&mut ours, &frames));
         [allocated, freed]
     };
     let first: Vec<_> = (0..PASSES).map(|_| pass()).collect();
-    let mut other = loops::frame_numbers();
+    let mut other = loops::frame_numbers(POOL);
     other.truncate(POOL as usize / 2);
     let round = move || {
-        loops::fill_all(&mut theirs, &mut other);
+        loops::fill(&mut theirs, &mut other);
         if freeing == Freeing::Random {
             loops::shuffle(&mut other);
         }
-        loops::empty_all(&mut theirs, &other);
+        loops::empty(&mut theirs, &other);
     };
     let second = beside(round, |progress| {
         let mut samples = Vec::new();
@@ -220,12 +212,12 @@ pub fn remote<S: Shared>() -> f64 {
     let [mut ours, mut theirs] = S::handles();
     become_cpu(0);
     std::thread::scope(|scope| {
-        let other = Other::start(scope, move |frames: &mut Vec<u64>| loops::fill_all(&mut theirs, frames));
-        let mut frames = loops::frame_numbers();
+        let other = Other::start(scope, move |frames: &mut Vec<u64>| loops::fill(&mut theirs, frames));
+        let mut frames = loops::frame_numbers(POOL);
         let mut one = || {
             let filled = other.run(core::mem::take(&mut frames));
             frames = filled.unwrap_or_default();
-            sample(POOL, || loops::empty_all(&mut ours, &frames))
+            sample(POOL, || loops::empty(&mut ours, &frames))
         };
         alone(PASSES, &mut one)
     })

@@ -10,9 +10,8 @@ use pageblock_frame::PAGE_SHIFT;
 use pageblock_frame::sync::{AtomicBool, AtomicU64, Lock, Ordering};
 use pageblock_testkit::conformance::peers::{Exposed, Flavour, FrameAlloc, Summary};
 
-use crate::allocators::OurZone;
 use crate::floor::Floor;
-use crate::machine::{Machine, become_cpu, current_cpu};
+use crate::machine::{GFP, Machine, become_cpu, current_cpu};
 use crate::{Frames, POOL};
 
 /// Frames of an allocator that two threads use: more than both need.
@@ -37,7 +36,7 @@ pub trait Concurrent: Send + Sync {
     /// As [`Frames::new`].
     fn new(frames: u64) -> Self;
     /// As [`Frames::alloc`].
-    fn alloc(&self, order: u8) -> u64;
+    fn alloc(&self, order: u8) -> Option<u64>;
     /// As [`Frames::free`].
     fn free(&self, block: u64, order: u8);
 }
@@ -48,7 +47,7 @@ impl<A: Concurrent> Frames for Part<A> {
     }
 
     #[inline(always)]
-    fn alloc(&mut self, order: u8) -> u64 {
+    fn alloc(&mut self, order: u8) -> Option<u64> {
         self.0.alloc(order)
     }
 
@@ -64,31 +63,14 @@ fn parts<A: Concurrent>() -> [Part<A>; 2] {
     [first, second]
 }
 
-impl<const WORD: bool> Concurrent for Machine<false, WORD> {
-    fn new(_: u64) -> Self {
-        // A machine has twice as much memory as it is told.
-        <Self as Frames>::new(ROOM / 2)
-    }
-
-    #[inline(always)]
-    fn alloc(&self, order: u8) -> u64 {
-        self.take(order)
-    }
-
-    #[inline(always)]
-    fn free(&self, block: u64, order: u8) {
-        self.give(block, order);
-    }
-}
-
-impl Concurrent for OurZone {
+impl<const WORD: bool> Concurrent for Machine<2, WORD> {
     fn new(frames: u64) -> Self {
         <Self as Frames>::new(frames)
     }
 
     #[inline(always)]
-    fn alloc(&self, order: u8) -> u64 {
-        self.take(order)
+    fn alloc(&self, order: u8) -> Option<u64> {
+        self.take(order, GFP)
     }
 
     #[inline(always)]
@@ -130,8 +112,8 @@ where
     }
 
     #[inline(always)]
-    fn alloc(&self, order: u8) -> u64 {
-        self.alloc_phys(order).map_or_else(|| crate::allocators::refused(order), |phys| phys as u64)
+    fn alloc(&self, order: u8) -> Option<u64> {
+        self.alloc_phys(order).map(|phys| phys as u64)
     }
 
     #[inline(always)]
@@ -150,7 +132,7 @@ impl<A: Frames + Send> Concurrent for Locked<A> {
     }
 
     #[inline(always)]
-    fn alloc(&self, order: u8) -> u64 {
+    fn alloc(&self, order: u8) -> Option<u64> {
         self.0.lock().alloc(order)
     }
 
@@ -174,8 +156,7 @@ macro_rules! shared {
 
 shared! {
     Machine, "pageblock";
-    Machine<false, false>, "pageblock, no word";
-    OurZone, "pageblock, zone only";
+    Machine<2, false>, "pageblock, no word";
     FrameAlloc<Summary>, "frame-alloc 0.1, core";
     FrameAlloc<PerCpuDepot>, "frame-alloc 0.1, depot";
     Locked<crate::allocators::BuddySystem>, "buddy_system_allocator 0.13";

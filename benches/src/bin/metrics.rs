@@ -2,37 +2,19 @@
 
 use std::time::Instant;
 
-use pageblock_benches::allocators::{OurZone, empty_zone};
-use pageblock_benches::loops::{self, Mix};
+use pageblock_benches::POOL;
+use pageblock_benches::allocators::empty_zone;
 use pageblock_benches::moves::{Freed, make_pageblocks};
-use pageblock_benches::{Frames, POOL};
 use pageblock_buddy::ZoneStorage;
 use pageblock_compaction::{Config, Patches};
-use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pfn, PfnRange};
+use pageblock_frame::{Order, Pfn, PfnRange};
 
 fn main() {
-    println!("whole_pageblocks_percent\t{:.1}", whole_pageblocks_percent());
     println!("init_256g_ms\t{:.1}", init_ms(256 << 18));
     for freed in Freed::ALL {
         println!("compaction_moves_saved_{}_percent\t{:.1}", freed.name(), moves_saved_percent(freed));
     }
     println!("metadata_bytes_per_frame\t{:.4}", metadata_bytes_per_frame());
-}
-
-/// After 10 million steps of the mix at half occupancy: wholly free pageblocks, as a share of those that the free frames
-/// would make if nothing were fragmented.
-fn whole_pageblocks_percent() -> f64 {
-    let mut zone = OurZone::new(POOL);
-    let mut mix = Mix::new(POOL, 1);
-    let mut live = Vec::with_capacity(POOL as usize);
-    loops::mix(&mut zone, &mut live, &mix.fill());
-    for _ in 0..10 {
-        loops::mix(&mut zone, &mut live, &mix.steps(1_000_000));
-    }
-    let whole = zone.zone().counts().wholly_free;
-    let possible = zone.zone().free_frames() / PAGEBLOCK_FRAMES;
-    eprintln!("{whole} of {possible} pageblocks are wholly free");
-    100.0 * whole as f64 / possible as f64
 }
 
 /// Milliseconds from fresh storage to a zone with all frames free, the best of five. The storage's first touch is in it.

@@ -1,9 +1,10 @@
 //! Prints times of ours, the peers and the floors as a table, each against the floor with a state byte and one thread.
-//! `ratios [--ours] [LOOP…]`; without names all loops: pair0, pair3, pair9, mix, bulk, random, remote. With `--ours` without the
-//! peers and the zone alone.
+//! `ratios [--ours] [LOOP…]`; without names all loops: pair0, pair3, pair4, pair9, mix, folios, bulk, random, remote. With `--ours` without the
+//! peers.
 
-use pageblock_benches::allocators::{Bitmap, BuddySystem, OurZone};
+use pageblock_benches::allocators::{Bitmap, BuddySystem};
 use pageblock_benches::floor::Floor;
+use pageblock_benches::loads::Orders;
 use pageblock_benches::machine::Machine;
 use pageblock_benches::ratios::{Before, Freeing, Times, bulk, mix, pair, remote};
 use pageblock_benches::two::{Locked, PerCpuDepot, Shared};
@@ -22,7 +23,7 @@ fn main() {
     let (options, wanted): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg == "--ours");
     let ours = [
         <Machine as Shared>::NAME,
-        <Machine<false, false> as Shared>::NAME,
+        <Machine<2, false> as Shared>::NAME,
         <Floor<false> as Shared>::NAME,
         <Floor<true> as Shared>::NAME,
         <Floor<true, true> as Shared>::NAME,
@@ -62,7 +63,11 @@ fn pairs<S: Shared, const ORDER: u8>(group: &'static str) -> Vec<Line> {
 }
 
 fn mixes<S: Shared>(group: &'static str) -> Vec<Line> {
-    vec![Line { group, name: S::NAME, times: mix::<S>() }]
+    vec![Line { group, name: S::NAME, times: mix::<S>(Orders::Small) }]
+}
+
+fn folios<S: Shared>(group: &'static str) -> Vec<Line> {
+    vec![Line { group, name: S::NAME, times: mix::<S>(Orders::Folios) }]
 }
 
 fn in_order<S: Shared>(_: &'static str) -> Vec<Line> {
@@ -99,15 +104,17 @@ type Buddies = Locked<BuddySystem>;
 type Bits = Locked<Bitmap>;
 
 /// The floors serve single frames only, the bitmap no pageblocks.
-const ALL: [(&str, &[Loop]); 7] = [
+const ALL: [(&str, &[Loop]); 9] = [
     (
         "pair0",
-        on!(pairs 0: Floor<false>, Floor<true>, Floor<true, true>, Machine, Machine<false, false>, OurZone, Core, Depot, Buddies, Bits),
+        on!(pairs 0: Floor<false>, Floor<true>, Floor<true, true>, Machine, Machine<2, false>, Core, Depot, Buddies, Bits),
     ),
-    ("pair3", on!(pairs 3: Machine, Machine<false, false>, OurZone, Core, Depot, Buddies, Bits)),
-    ("pair9", on!(pairs 9: Machine, Machine<false, false>, OurZone, Core, Depot, Buddies)),
-    ("mix", on!(mixes: Machine, OurZone, Core, Depot, Buddies)),
-    ("bulk", on!(in_order: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),
-    ("random", on!(at_random: Floor<false>, Floor<true>, Machine, OurZone, Core, Depot, Buddies, Bits)),
-    ("remote", on!(by_another: Machine, OurZone, Core, Depot, Buddies, Bits)),
+    ("pair3", on!(pairs 3: Machine, Machine<2, false>, Core, Depot, Buddies, Bits)),
+    ("pair9", on!(pairs 9: Machine, Machine<2, false>, Core, Depot, Buddies)),
+    ("pair4", on!(pairs 4: Machine, Machine<2, false>, Core, Depot, Buddies)),
+    ("mix", on!(mixes: Machine, Core, Depot, Buddies)),
+    ("folios", on!(folios: Machine, Core, Depot, Buddies)),
+    ("bulk", on!(in_order: Floor<false>, Floor<true>, Machine, Core, Depot, Buddies, Bits)),
+    ("random", on!(at_random: Floor<false>, Floor<true>, Machine, Core, Depot, Buddies, Bits)),
+    ("remote", on!(by_another: Machine, Core, Depot, Buddies, Bits)),
 ];
