@@ -35,6 +35,15 @@
 
 pub mod adapt;
 mod allocator;
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv32",
+    target_arch = "riscv64",
+    // The A profile, which has 64-bit atomics.
+    all(target_arch = "arm", target_has_atomic = "64")
+))]
+pub mod arch;
 mod bulk;
 mod compaction;
 mod config;
