@@ -4,9 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
-apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
+apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
 
-jobs_in_order=(fmt clippy test experiments doc loom sanitize fuzz nostd adapters package cross kernel)
+jobs_in_order=(fmt clippy test experiments doc loom sanitize fuzz nostd adapters package cross boot)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -25,6 +25,10 @@ job_clippy() { # lints, warnings denied
     local kernel
     for kernel in image tiny; do
         cargo clippy --manifest-path "examples/kernel/$kernel/Cargo.toml" --target-dir target/kernel --quiet -- -D warnings
+    done
+    local target
+    for target in riscv64imac-unknown-none-elf aarch64-unknown-none-softfloat; do
+        for_target "$target" target/virt clippy --manifest-path examples/virt/Cargo.toml -- -D warnings
     done
 }
 
@@ -121,16 +125,16 @@ job_package() { # the published crates are packaged, and built from their packag
     return "$status"
 }
 
-# build_for TARGET DIRECTORY ARGUMENTS: `cargo build` for a target whose `core` is installed, can be downloaded, or is built here.
-build_for() {
-    local target=$1 directory=$2 made=target/cross-sysroot
-    shift 2
+# for_target TARGET DIRECTORY COMMAND: cargo's command for a target whose `core` is installed, can be downloaded, or is built here.
+for_target() {
+    local target=$1 directory=$2 verb=$3 made=target/cross-sysroot
+    shift 3
     if rustup target list --installed 2>/dev/null | grep -qx "$target" || rustup target add "$target" >/dev/null 2>&1; then
-        cargo build --quiet --target "$target" --target-dir "$directory" "$@"
+        cargo "$verb" --quiet --target "$target" --target-dir "$directory" "$@"
     else
         .ci/cross/sysroot.sh "$made" "$target"
         CROSS_SYSROOT="$PWD/$made/sysroot" RUSTC="$PWD/.ci/cross/rustc.sh" \
-            cargo build --quiet --target "$target" --target-dir "$directory-own-core" "$@"
+            cargo "$verb" --quiet --target "$target" --target-dir "$directory-own-core" "$@"
     fi
 }
 
@@ -143,17 +147,43 @@ job_cross() { # the core crates build for every architecture, and with each feat
     for target in $targets; do
         say "$target"
         # One directory for all targets: what runs on the host is built once.
-        build_for "$target" target/cross --lib "${core[@]}" --package pageblock
+        for_target "$target" target/cross build --lib "${core[@]}" --package pageblock
     done
 }
 
-job_kernel() { # the kernel boots in QEMU, on one and four CPUs
-    if ! command -v qemu-system-x86_64 >/dev/null; then
-        echo "SKIPPED: qemu-system-x86_64 is not installed" >&2
-        [ "${CI:-}" != true ]
-        return
-    fi
-    cargo test --package pageblock-kernel
+# virt_board ARCHITECTURE TARGET QEMU-ARGUMENTS: builds the kernel for a board, boots it, and demands the status of a good run.
+virt_board() {
+    local name=$1 target=$2 profile status
+    shift 2
+    # Without optimisation stacks are deepest; a release build is what ships.
+    for profile in dev release; do
+        say "$name, profile $profile"
+        for_target "$target" target/virt build --manifest-path examples/virt/Cargo.toml --profile "$profile"
+        local image=target/virt/$target/${profile/dev/debug}/pageblock-virt
+        [ -e "$image" ] || image=${image/target\/virt/target\/virt-own-core}
+        status=0
+        timeout "${BOOT_SECONDS:-300}" "qemu-system-$name" -m 256M -smp 4 -nographic -no-reboot "$@" -kernel "$image" </dev/null || status=$?
+        # A machine that resets itself ends QEMU with 0, one that hangs ends by the clock.
+        [ "$status" = 33 ] || { echo "$name: status $status instead of 33" >&2; return 1; }
+    done
+}
+
+job_boot() { # kernels boot in QEMU: x86-64 on one and four CPUs; riscv64 and aarch64 on four (BOOT="riscv64" for some)
+    local machine
+    for machine in ${BOOT:-x86_64 riscv64 aarch64}; do
+        if ! command -v "qemu-system-$machine" >/dev/null; then
+            echo "NOT BOOTED: qemu-system-$machine is not installed" >&2
+            [ "${CI:-}" != true ] || return 1
+            continue
+        fi
+        case $machine in
+            x86_64) cargo test --package pageblock-kernel ;;
+            riscv64) virt_board riscv64 riscv64imac-unknown-none-elf -machine virt ;;
+            riscv32) virt_board riscv32 riscv32imac-unknown-none-elf -machine virt ;;
+            aarch64) virt_board aarch64 aarch64-unknown-none-softfloat -machine virt,gic-version=2 -cpu cortex-a57 \
+                -semihosting-config enable=on,target=native ;;
+        esac
+    done
 }
 
 if [ "${1:-all}" = help ]; then

@@ -1,0 +1,185 @@
+//! riscv64 and riscv32, in supervisor mode above OpenSBI.
+
+use core::arch::{asm, global_asm};
+
+use crate::stack::{BYTES, STACKS};
+use crate::{boot_main, other_main, work};
+
+/// The name of the machine.
+pub const NAME: &str = if cfg!(target_pointer_width = "64") { "riscv64" } else { "riscv32" };
+
+/// The serial port (16550), and the device that ends the machine.
+const UART: usize = 0x1000_0000;
+const TEST_DEVICE: usize = 0x10_0000;
+/// Ends the machine with the status in the upper half.
+const TEST_STATUS: u32 = 0x3333;
+/// Ticks of the clock, 10 MHz, from one timer interrupt to the next: 1 ms.
+const INTERVAL: u64 = 10_000;
+/// SBI extensions: timer, and hart state management.
+const TIME: usize = 0x5449_4d45;
+const HSM: usize = 0x48_534d;
+/// `sie.STIE`, and `scause` of its interrupt.
+const TIMER_ENABLE: usize = 1 << 5;
+const TIMER_CAUSE: usize = 1 << (usize::BITS - 1) | 5;
+
+global_asm!(
+    // The first hart: a0 its number, a1 the device tree. It is our CPU 0.
+    ".pushsection .text.boot, \"ax\"",
+    ".globl start",
+    "start:",
+    "mv tp, zero",
+    "la sp, {stacks}",
+    "li t0, {bytes}",
+    "add sp, sp, t0",
+    "tail {boot_main}",
+    // The others: a0 its number, a1 our number.
+    ".globl start_other",
+    "start_other:",
+    "mv tp, a1",
+    "la sp, {stacks}",
+    "addi t1, a1, 1",
+    "slli t1, t1, {shift}",
+    "add sp, sp, t1",
+    "tail {other_main}",
+    ".popsection",
+    stacks = sym STACKS,
+    bytes = const BYTES,
+    shift = const BYTES.ilog2(),
+    boot_main = sym boot_main,
+    other_main = sym other_main,
+);
+
+global_asm!(
+    // Saves what a function may change, calls, restores. The word is 4 or 8 bytes.
+    ".macro each op",
+    "\\op ra, 0*{word}(sp)",
+    "\\op t0, 1*{word}(sp)",
+    "\\op t1, 2*{word}(sp)",
+    "\\op t2, 3*{word}(sp)",
+    "\\op t3, 4*{word}(sp)",
+    "\\op t4, 5*{word}(sp)",
+    "\\op t5, 6*{word}(sp)",
+    "\\op t6, 7*{word}(sp)",
+    "\\op a0, 8*{word}(sp)",
+    "\\op a1, 9*{word}(sp)",
+    "\\op a2, 10*{word}(sp)",
+    "\\op a3, 11*{word}(sp)",
+    "\\op a4, 12*{word}(sp)",
+    "\\op a5, 13*{word}(sp)",
+    "\\op a6, 14*{word}(sp)",
+    "\\op a7, 15*{word}(sp)",
+    ".endm",
+    ".balign 4",
+    ".globl trap",
+    "trap:",
+    "addi sp, sp, -16*{word}",
+    ".if {word} == 8",
+    "each sd",
+    ".else",
+    "each sw",
+    ".endif",
+    "csrr a0, scause",
+    "csrr a1, sepc",
+    "call {on_trap}",
+    ".if {word} == 8",
+    "each ld",
+    ".else",
+    "each lw",
+    ".endif",
+    "addi sp, sp, 16*{word}",
+    "sret",
+    word = const size_of::<usize>(),
+    on_trap = sym on_trap,
+);
+
+unsafe extern "C" {
+    fn start_other();
+    fn trap();
+}
+
+/// A trap: the timer's, or a fault, which ends the machine. Interrupts are off.
+extern "C" fn on_trap(cause: usize, place: usize) {
+    assert!(cause == TIMER_CAUSE, "trap {cause:#x} at {place:#x}");
+    set_timer(now() + INTERVAL);
+    work::tick();
+}
+
+/// The clock.
+fn now() -> u64 {
+    #[cfg(target_pointer_width = "64")]
+    {
+        let time: u64;
+        // SAFETY: reads the clock.
+        unsafe { asm!("rdtime {}", out(reg) time, options(nomem, nostack)) };
+        time
+    }
+    #[cfg(target_pointer_width = "32")]
+    loop {
+        let (high, low, again): (u32, u32, u32);
+        // SAFETY: reads the clock, which may carry between its halves.
+        unsafe {
+            asm!("rdtimeh {}", "rdtime {}", "rdtimeh {}", out(reg) high, out(reg) low, out(reg) again, options(nomem, nostack));
+        }
+        if high == again {
+            return u64::from(high) << 32 | u64::from(low);
+        }
+    }
+}
+
+/// Calls the firmware's function 0 of an extension; true if it says that it has done it.
+fn firmware(extension: usize, arguments: [usize; 3]) -> bool {
+    let [a, b, c] = arguments;
+    let error: isize;
+    // SAFETY: none of the functions that are called here touches memory of the kernel's.
+    unsafe {
+        asm!("ecall", inlateout("a0") a => error, inlateout("a1") b => _, in("a2") c, in("a6") 0, in("a7") extension);
+    }
+    error == 0
+}
+
+fn set_timer(at: u64) {
+    // The time takes one register, or two.
+    let high = if usize::BITS == 32 { at >> 32 } else { 0 };
+    firmware(TIME, [at as usize, high as usize, 0]);
+}
+
+/// Turns timer interrupts on for this CPU.
+pub fn start_timer() {
+    set_timer(now() + INTERVAL);
+    // SAFETY: the handler is in place before interrupts are on, and this CPU has its stack and number.
+    unsafe {
+        asm!("csrw stvec, {}", "csrs sie, {}", "csrsi sstatus, 2", in(reg) trap as *const (), in(reg) TIMER_ENABLE)
+    };
+}
+
+/// Turns all interrupts off for this CPU.
+pub fn stop_timer() {
+    // SAFETY: off is always allowed.
+    unsafe { asm!("csrci sstatus, 2", "csrc sie, {}", in(reg) TIMER_ENABLE) };
+}
+
+/// Starts the hart with this hardware number as CPU `number`. False if the firmware refuses.
+pub fn start_cpu(hardware: u64, number: usize) -> bool {
+    firmware(HSM, [hardware as usize, start_other as *const () as usize, number])
+}
+
+/// For a CPU that has done its work.
+pub fn sleep() -> ! {
+    loop {
+        // SAFETY: waits.
+        unsafe { asm!("wfi") };
+    }
+}
+
+/// Sends a byte.
+pub fn put(byte: u8) {
+    // SAFETY: the serial port's data register; the firmware has set it up, and QEMU's is always ready.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u8>(UART).write_volatile(byte) };
+}
+
+/// Ends the machine, and QEMU with this status.
+pub fn exit(status: u32) -> ! {
+    // SAFETY: the test device's register.
+    unsafe { core::ptr::with_exposed_provenance_mut::<u32>(TEST_DEVICE).write_volatile(status << 16 | TEST_STATUS) };
+    sleep()
+}
