@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use pageblock::{Config, CpuId, CpuWord, Gfp, Hooks, Order, PageAllocator, Pfn, Platform, Region};
+use pageblock::{Config, CpuId, Gfp, Hooks, Order, PageAllocator, PerCpuPtr, Pfn, Platform, Region};
 
 use crate::Frames;
 use crate::floor;
@@ -16,9 +16,9 @@ thread_local! {
     /// Which CPU a thread is. One load through a segment register, as in a kernel.
     static CPU: Cell<u32> = const { Cell::new(0) };
     /// What the allocator keeps on the CPU that a thread is.
-    static WORD: Cell<CpuWord> = const { Cell::new(CpuWord::new()) };
+    static WORD: Cell<PerCpuPtr> = const { Cell::new(PerCpuPtr::new()) };
     /// What it keeps on the others that the thread has been.
-    static WORDS: [Cell<CpuWord>; MOST_CPUS] = const { [const { Cell::new(CpuWord::new()) }; MOST_CPUS] };
+    static WORDS: [Cell<PerCpuPtr>; MOST_CPUS] = const { [const { Cell::new(PerCpuPtr::new()) }; MOST_CPUS] };
     /// What answers a kick of a CPU that the thread emulates.
     static ANSWER: Cell<Option<&'static dyn Answer>> = const { Cell::new(None) };
 }
@@ -49,8 +49,8 @@ pub fn current_cpu() -> u32 {
 
 /// Forgets what the thread's CPUs keep, so that the next allocator they use has it.
 fn forget() {
-    WORD.set(CpuWord::new());
-    WORDS.with(|words| words.iter().for_each(|word| word.set(CpuWord::new())));
+    WORD.set(PerCpuPtr::new());
+    WORDS.with(|words| words.iter().for_each(|word| word.set(PerCpuPtr::new())));
     floor::forget();
 }
 
@@ -93,12 +93,12 @@ unsafe impl<const CPUS: usize, const KEEPS_WORD: bool, const HARD: bool, const K
     }
 
     #[inline(always)]
-    fn cpu_word() -> CpuWord {
+    fn cpu_word() -> PerCpuPtr {
         WORD.get()
     }
 
     #[inline(always)]
-    fn set_cpu_word(word: CpuWord) {
+    unsafe fn set_cpu_word(word: PerCpuPtr) {
         WORD.set(word);
     }
 

@@ -102,7 +102,7 @@ impl<'m> Carver<'m> {
     }
 
     /// `bytes` bytes, not initialised, aligned to `align` (a power of two), or `None` with nothing taken.
-    pub(crate) fn take_bytes(&mut self, bytes: usize, align: usize) -> Option<&'m mut [MaybeUninit<u8>]> {
+    pub fn take_bytes(&mut self, bytes: usize, align: usize) -> Option<&'m mut [MaybeUninit<u8>]> {
         let skip = self.rest.as_ptr().align_offset(align);
         let needed = skip.checked_add(bytes)?;
         if needed > self.rest.len() {

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::hooks::{Hooks, NoHooks};
-use crate::sync::CpuWord;
+use crate::sync::PerCpuPtr;
 use crate::{CpuId, NodeId, PfnRange};
 
 /// The interrupt state that [`Platform::irq_save`] found, for [`Platform::irq_restore`]. Its bits are the platform's.
@@ -48,7 +48,7 @@ impl IrqState {
 /// 3. Unless [`HAS_MEMORY`](Platform::HAS_MEMORY) is false, [`phys_to_virt`](Platform::phys_to_virt) returns a pointer through which the frame at that address can be read and
 ///    written for as long as the allocator exists, at the same distance for neighbouring frames.
 /// 4. If [`CPU_WORD`](Platform::CPU_WORD) is true, [`cpu_word`](Platform::cpu_word) returns what
-///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`CpuWord::new`]: never what another CPU was given.
+///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`PerCpuPtr::new`]: never what another CPU was given.
 ///
 /// ```
 /// use core::ptr::NonNull;
@@ -127,17 +127,21 @@ pub unsafe trait Platform: 'static {
     #[inline(always)]
     unsafe fn unpin() {}
 
-    /// The word of the CPU that executes this, which is pinned: [`CpuWord::new`] at first. Forgetting it is allowed, as when a CPU is
+    /// The word of the CPU that executes this, which is pinned: [`PerCpuPtr::new`] at first. Forgetting it is allowed, as when a CPU is
     /// reset: the allocator sets it again.
     #[must_use]
     #[inline(always)]
-    fn cpu_word() -> CpuWord {
-        CpuWord::new()
+    fn cpu_word() -> PerCpuPtr {
+        PerCpuPtr::new()
     }
 
     /// Replaces the word of the CPU that executes this, which is pinned. An interrupt in between sees either.
+    ///
+    /// # Safety
+    /// The word is [`PerCpuPtr::new`], or leads to what the allocator keeps for this CPU: a word that was carried here from another CPU
+    /// would let both into one CPU's lists. The allocator calls this; a kernel does for a CPU that is reset, if at all.
     #[inline(always)]
-    fn set_cpu_word(_word: CpuWord) {}
+    unsafe fn set_cpu_word(_word: PerCpuPtr) {}
 
     /// Turns interrupts off on this CPU and returns what they were.
     #[inline(always)]

@@ -250,7 +250,8 @@ impl<'m> StateTable<'m> {
     }
 
     /// The first byte; what it points to lives for `'m`.
-    pub(crate) const fn start(&self) -> core::ptr::NonNull<AtomicU8> {
+    #[must_use]
+    pub const fn start(&self) -> core::ptr::NonNull<AtomicU8> {
         core::ptr::NonNull::from_ref(self.bytes).cast()
     }
 

@@ -84,7 +84,7 @@ impl<P: Platform> PageAllocator<P> {
         // Until it is over, what is freed goes past the lists, so that nothing of the range hides there. A refill at the wrong
         // moment can take some of it all the same: then again.
         let lists = inner.lists_of(zone);
-        let past_lists = PastLists::new(lists, zone);
+        let past_lists = PastLists::new(lists);
         for _ in 0..CONTIG_ATTEMPTS {
             drain_zones(inner, core::iter::once(zone), SPINS);
             result = at.compactor.alloc_contig_range::<P, _>(zone, &owner, range, mode);
@@ -105,8 +105,8 @@ impl<P: Platform> PageAllocator<P> {
 struct PastLists<'a, P: Platform>(Option<&'a PcpLists<'static, P>>);
 
 impl<'a, P: Platform> PastLists<'a, P> {
-    fn new(lists: Option<&'a PcpLists<'static, P>>, zone: &Zone<'static>) -> Self {
-        lists.into_iter().for_each(|lists| _ = lists.begin_isolation(zone));
+    fn new(lists: Option<&'a PcpLists<'static, P>>) -> Self {
+        lists.into_iter().for_each(|lists| _ = lists.begin_isolation());
         Self(lists)
     }
 }

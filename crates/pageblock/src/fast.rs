@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use pageblock_buddy::Zone;
 use pageblock_frame::sync::OnceRef;
 use pageblock_frame::{Gfp, Order, Pfn, Platform, const_unless_model};
 use pageblock_pcp::{PcpLists, PcpRef};
@@ -17,12 +16,11 @@ const PLACES: usize = PLACE_BITS as usize + 1;
 /// | field | legal values |
 /// |---|---|
 /// | `alloc` | for each value of the flags that decide the zone the lists of the zone that is tried first; none before boot, for flags that make no sense, on machines of several nodes, where that depends on the CPU, and under the fair-zone policy |
-/// | `free`, `lists`, `zone` | the largest zone's lists, and it |
+/// | `free`, `lists` | the largest zone's lists |
 pub(crate) struct FastPaths<P: Platform> {
     alloc: [PcpRef<P>; PLACES],
     free: PcpRef<P>,
     lists: OnceRef<PcpLists<'static, P>>,
-    zone: OnceRef<Zone<'static>>,
 }
 
 impl<P: Platform> fmt::Debug for FastPaths<P> {
@@ -41,7 +39,6 @@ impl<P: Platform> FastPaths<P> {
                 alloc: core::array::from_fn(|_| PcpRef::new()),
                 free: PcpRef::new(),
                 lists: OnceRef::new(),
-                zone: OnceRef::new(),
             }
         }
     }
@@ -53,7 +50,6 @@ impl<P: Platform> FastPaths<P> {
             && let Some(lists) = inner.lists_of(zone)
         {
             // The caller does this once, so that nothing was there before.
-            let _ = self.zone.set(zone);
             let _ = self.lists.set(lists);
             self.free.set_for_words(lists);
         }
@@ -85,6 +81,6 @@ impl<P: Platform> FastPaths<P> {
     /// To the list of this CPU. False, with nothing changed, if there is more to it.
     #[inline(always)]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> bool {
-        P::PER_CPU_LISTS && self.free.free(pfn, order, || Some((self.lists.get()?, self.zone.get()?)))
+        P::PER_CPU_LISTS && self.free.free(pfn, order, || self.lists.get())
     }
 }

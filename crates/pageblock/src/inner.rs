@@ -197,7 +197,7 @@ impl<P: Platform> Inner<P> {
         flags: AllocFlags,
     ) -> Option<Pfn> {
         match self.lists_of(zone) {
-            Some(lists) => lists.alloc_slow(zone, order, migrate_type, flags),
+            Some(lists) => lists.alloc_slow(order, migrate_type, flags),
             None => {
                 let pfn = zone.alloc::<P>(order, migrate_type, flags)?;
                 self.count_past_lists(zone, order.frames());
@@ -209,7 +209,7 @@ impl<P: Platform> Inner<P> {
     #[inline]
     fn free_to(&self, zone: &'static Zone<'static>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         match self.lists_of(zone) {
-            Some(lists) => lists.free(zone, pfn, order),
+            Some(lists) => lists.free(pfn, order),
             None => zone.free::<P>(pfn, order),
         }
     }

@@ -81,7 +81,7 @@ pub use pageblock_buddy::{
     BoostArithmetic, BoostRule, FairPolicy, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents,
 };
 pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, VmStat as CompactionVmStat};
-pub use pageblock_frame::sync::CpuWord;
+pub use pageblock_frame::sync::PerCpuPtr;
 pub use pageblock_frame::{
     CpuId, Gfp, Hooks, IrqState, MigrateType, NoHooks, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform,
     ZoneKind,

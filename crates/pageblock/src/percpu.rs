@@ -9,9 +9,8 @@ use crate::PageAllocator;
 const SPINS: u64 = 1 << 16;
 
 impl<P: Platform> PageAllocator<P> {
-    fn lists(&self) -> impl Iterator<Item = (&'static pageblock_buddy::Zone<'static>, &'static PcpLists<'static, P>)> {
-        let inner = self.inner().ok();
-        inner.into_iter().flat_map(|inner| inner.zones.iter().zip(inner.lists()))
+    fn lists(&self) -> impl Iterator<Item = &'static PcpLists<'static, P>> {
+        self.inner().ok().into_iter().flat_map(|inner| inner.lists())
     }
 
     /// Empties the per-CPU lists of all CPUs into their zones, so that what is free can be merged, isolated or taken by
@@ -31,11 +30,11 @@ impl<P: Platform> PageAllocator<P> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn drain(&self) -> u32 {
-        let asked: u32 = self.lists().map(|(zone, lists)| lists.drain_all(zone)).sum();
+        let asked: u32 = self.lists().map(PcpLists::drain_all).sum();
         if asked == 0 {
             return 0;
         }
-        self.lists().filter(|(_, lists)| lists.wait(SPINS).is_err()).count() as u32
+        self.lists().filter(|lists| lists.wait(SPINS).is_err()).count() as u32
     }
 
     /// Empties the lists of one CPU; [`Drain::Requested`] if it has been asked to and kicked.
@@ -44,8 +43,8 @@ impl<P: Platform> PageAllocator<P> {
     /// [`PcpError::NoSuchCpu`].
     pub fn drain_cpu(&self, cpu: CpuId) -> Result<Drain, PcpError> {
         let mut result = Ok(Drain::Done);
-        for (zone, lists) in self.lists().filter(|(_, lists)| lists.cpus() > 0) {
-            if lists.drain_cpu(zone, cpu)? == Drain::Requested {
+        for lists in self.lists().filter(|lists| lists.cpus() > 0) {
+            if lists.drain_cpu(cpu)? == Drain::Requested {
                 result = Ok(Drain::Requested);
             }
         }
@@ -55,7 +54,7 @@ impl<P: Platform> PageAllocator<P> {
     /// What a CPU calls when it has been kicked ([`Hooks::kick`]): it answers the requests of others. Safe in interrupt
     /// handlers.
     pub fn handle_kick(&self) {
-        self.lists().for_each(|(zone, lists)| lists.handle_kick(zone));
+        self.lists().for_each(PcpLists::handle_kick);
     }
 
     /// This CPU goes offline: from now on it allocates and frees past its lists, which [`take_over`](Self::take_over) or any
@@ -64,7 +63,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// [`PcpError::Busy`] if it is offline already, or this is an interrupt on top of an allocation.
     pub fn go_offline(&self) -> Result<(), PcpError> {
-        self.lists().filter(|(_, lists)| lists.cpus() > 0).try_for_each(|(_, lists)| lists.go_offline())
+        self.lists().filter(|lists| lists.cpus() > 0).try_for_each(PcpLists::go_offline)
     }
 
     /// Empties the lists of a CPU that is offline.
@@ -72,8 +71,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// [`PcpError::Online`] if it is not, [`PcpError::NoSuchCpu`].
     pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
-        let mut lists = self.lists().filter(|(_, lists)| lists.cpus() > 0);
-        lists.try_for_each(|(zone, lists)| lists.take_over(zone, cpu))
+        self.lists().filter(|lists| lists.cpus() > 0).try_for_each(|lists| lists.take_over(cpu))
     }
 
     /// This CPU is back, and uses its lists again.
@@ -81,7 +79,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// [`PcpError::Online`] if it was not offline.
     pub fn come_online(&self) -> Result<(), PcpError> {
-        self.lists().filter(|(_, lists)| lists.cpus() > 0).try_for_each(|(_, lists)| lists.come_online())
+        self.lists().filter(|lists| lists.cpus() > 0).try_for_each(PcpLists::come_online)
     }
 
     /// Compares the per-CPU lists with the state bytes, while nobody else uses the allocator; for tests.
@@ -89,6 +87,6 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// The first [`PcpViolation`].
     pub fn check_lists(&self) -> Result<(), PcpViolation> {
-        self.lists().try_for_each(|(zone, lists)| lists.check(zone))
+        self.lists().try_for_each(PcpLists::check)
     }
 }

@@ -1,12 +1,12 @@
 //! Linux's tunings, which count the frames of all lists together: every operation passes here.
 
-use pageblock_buddy::Zone;
-use pageblock_frame::sync::{Ordering, View};
+use pageblock_frame::sync::Ordering;
 use pageblock_frame::{COSTLY_ORDER, Order, Platform};
 
 use crate::config::Tuning;
 use crate::list::List;
 use crate::lists::PcpLists;
+use crate::percpu::CpuLists;
 use crate::tune::{MOST_DOUBLINGS, Tune};
 
 impl Tune {
@@ -22,14 +22,14 @@ impl Tune {
 
 impl<P: Platform> PcpLists<'_, P> {
     /// Blocks that an empty list asks for (`nr_pcp_alloc()`, Linux 6.7, for the self-tuned one).
-    pub(crate) fn accounted_refill(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, list: List) -> u32 {
+    pub(crate) fn accounted_refill(&self, lists: &mut CpuLists<'_>, list: List) -> u32 {
         let sizes = self.sizes();
         let order = list.order();
-        let tune = view.value();
+        let tune = lists.tune();
         if self.config.tuning != Tuning::SelfTuned || order > COSTLY_ORDER {
             return self.config.refill.blocks(sizes.batch, order);
         }
-        if zone.free_frames() > zone.watermarks().high {
+        if self.zone.free_frames() > self.zone.watermarks().high {
             tune.high = tune.high.saturating_add(sizes.batch).max(sizes.high).min(sizes.high_max);
         }
         let most = tune.high.saturating_sub(tune.count + sizes.batch).max(sizes.batch);
@@ -41,30 +41,30 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Puts a block on its list and gives some back if that is too much (`free_unref_page_commit()`).
-    pub(crate) fn accounted_free(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, (list, index): (List, u32)) {
+    pub(crate) fn accounted_free(&self, lists: &mut CpuLists<'_>, list: List, index: u32) {
         let order = list.order();
         let frames = order.frames() as u32;
         let sizes = self.sizes();
-        if !view.push(list.stack(), index) {
+        if !lists.push(list, index) {
             // Linux's lists are linked; ours have so much room. However small the batch, one block goes.
-            self.give_back(zone, view, list, (sizes.batch >> order.as_u8().min(3)).max(1));
-            if !view.push(list.stack(), index) {
+            self.give_back(lists, list, (sizes.batch >> order.as_u8().min(3)).max(1));
+            if !lists.push(list, index) {
                 // There is no room for even one.
-                zone.free_bulk::<P>(order, &[index]);
+                self.zone.free_bulk::<P>(order, &[index]);
                 return;
             }
         }
-        let tune = view.value();
+        let tune = lists.tune();
         tune.count += frames;
         let burst = self.is_burst(tune, order, sizes.batch);
         if self.config.tuning == Tuning::SelfTuned {
             tune.freed = (tune.freed + frames).min(sizes.batch << MOST_DOUBLINGS);
             tune.refills >>= 1;
         }
-        let limit = self.effective_high(zone, view.value(), burst);
-        if view.value().count >= limit {
-            let count = if burst { view.value().count } else { self.overflow(view.value()) };
-            self.give_frames(zone, view, list, count);
+        let limit = self.effective_high(lists.tune(), burst);
+        if lists.tune().count >= limit {
+            let count = if burst { lists.tune().count } else { self.overflow(lists.tune()) };
+            self.give_frames(lists, list, count);
         }
     }
 
@@ -82,7 +82,7 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Frames from which on some go back (`nr_pcp_high()`).
-    fn effective_high(&self, zone: &Zone<'_>, tune: &mut Tune, burst: bool) -> u32 {
+    fn effective_high(&self, tune: &mut Tune, burst: bool) -> u32 {
         let sizes = self.sizes();
         if sizes.high == 0 || burst {
             return 0;
@@ -98,7 +98,7 @@ impl<P: Platform> PcpLists<'_, P> {
                 tune.high.min(4 * sizes.batch)
             }
             Tuning::SelfTuned => {
-                if tune.count >= tune.high && zone.free_frames() > zone.watermarks().high {
+                if tune.count >= tune.high && self.zone.free_frames() > self.zone.watermarks().high {
                     tune.high = (tune.freed + sizes.batch).max(tune.high).max(sizes.high).min(sizes.high_max);
                 }
                 tune.high
@@ -129,7 +129,7 @@ impl<P: Platform> PcpLists<'_, P> {
 
     /// Gives back about so many frames, beginning with this list and going round (`free_pcppages_bulk()`, told a list and not a
     /// type, so that the first blocks have the right order too). The last block may make it a little more.
-    fn give_frames(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, first: List, frames: u32) {
+    fn give_frames(&self, lists: &mut CpuLists<'_>, first: List, frames: u32) {
         let mut left = frames;
         let from_first = List::all(self.config.set).skip_while(|&list| list != first);
         let before = List::all(self.config.set).take_while(|&list| list != first);
@@ -138,24 +138,25 @@ impl<P: Platform> PcpLists<'_, P> {
                 return;
             }
             let size = list.order().frames() as u32;
-            let given = self.give_back(zone, view, list, left.div_ceil(size));
+            let given = self.give_back(lists, list, left.div_ceil(size));
             left = left.saturating_sub(given * size);
         }
     }
 
     /// What Linux 6.7 does once a second: a self-tuned high that is not needed falls by an eighth, and what is above it goes
     /// back. For this CPU's lists.
-    pub fn decay(&self, zone: &Zone<'_>) {
+    pub fn decay(&self) {
         let sizes = self.sizes();
-        let Some(mut inside) = self.stacks.enter() else { return };
+        let Some(mut guard) = self.areas.enter() else { return };
+        let lists = guard.lists_mut();
         if self.config.tuning != Tuning::SelfTuned {
             return;
         }
-        let tune = inside.value();
+        let tune = lists.tune();
         tune.high = (tune.high - tune.high / 8).max(sizes.high);
         let surplus = tune.count.saturating_sub(tune.high);
         if let Some(list) = List::all(self.config.set).next() {
-            self.give_frames(zone, &mut inside, list, surplus);
+            self.give_frames(lists, list, surplus);
         }
     }
 }

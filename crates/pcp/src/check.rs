@@ -1,12 +1,10 @@
 //! What is on the lists, counted and checked.
 
-use pageblock_buddy::Zone;
-use pageblock_frame::sync::{STACKS, View};
 use pageblock_frame::{CpuId, FrameState, Order, Platform};
 
 use crate::list::List;
 use crate::lists::PcpLists;
-use crate::tune::Tune;
+use crate::percpu::CpuLists;
 
 /// Blocks on a zone's lists, all CPUs together.
 ///
@@ -61,14 +59,17 @@ pub enum PcpViolation {
 }
 
 impl<P: Platform> PcpLists<'_, P> {
-    /// Blocks on the lists, as of a moment ago; exact when no CPU works with them.
+    /// Blocks on the lists and in the depot, as of a moment ago; exact when no CPU works with them.
     #[must_use]
     pub fn counts(&self) -> PcpCounts {
         let mut counts = PcpCounts::default();
-        for cpu in 0..self.stacks.cpus() as u32 {
+        for cpu in 0..self.areas.cpus() as u32 {
             for list in List::all(self.config.set) {
-                counts.by_order[list.order().index()] += u64::from(self.stacks.held(CpuId::new(cpu), list.stack()));
+                counts.by_order[list.order().index()] += u64::from(self.areas.len(CpuId::new(cpu), list));
             }
+        }
+        for list in List::all(self.config.set) {
+            counts.by_order[list.order().index()] += u64::from(self.depot.blocks(list));
         }
         counts
     }
@@ -76,9 +77,7 @@ impl<P: Platform> PcpLists<'_, P> {
     /// Frames on one CPU's lists, as of a moment ago.
     #[must_use]
     pub fn frames_on(&self, cpu: CpuId) -> u64 {
-        List::all(self.config.set)
-            .map(|list| u64::from(self.stacks.held(cpu, list.stack())) << list.order().as_u8())
-            .sum()
+        List::all(self.config.set).map(|list| u64::from(self.areas.len(cpu, list)) << list.order().as_u8()).sum()
     }
 
     /// Frames on the lists; see [`counts`](Self::counts).
@@ -88,21 +87,24 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Compares the lists with the state bytes of the zone, while no CPU works with either: the number of blocks on all lists,
-    /// and every block on the lists of this CPU and of offline ones.
+    /// and every block in the depot and on the lists of this CPU and of offline ones.
     ///
     /// # Errors
     /// The first [`PcpViolation`].
-    pub fn check(&self, zone: &Zone<'_>) -> Result<(), PcpViolation> {
-        if let Some(mut inside) = self.stacks.enter() {
-            check_view(zone, &mut inside)?;
+    pub fn check(&self) -> Result<(), PcpViolation> {
+        if let Some(mut guard) = self.areas.enter() {
+            self.check_cpu(guard.lists_mut())?;
         }
-        for cpu in 0..self.stacks.cpus() as u32 {
-            if let Some(mut taken) = self.stacks.take_over(CpuId::new(cpu)) {
-                check_view(zone, &mut taken)?;
+        for cpu in 0..self.areas.cpus() as u32 {
+            if let Some(mut guard) = self.areas.take_over(CpuId::new(cpu)) {
+                self.check_cpu(guard.lists_mut())?;
             }
         }
+        for list in List::all(self.config.set) {
+            self.depot.look(list, |blocks| self.check_blocks(list.order(), blocks))?;
+        }
         let mut marked = PcpCounts::default();
-        let states = zone.states();
+        let states = self.zone.states();
         for index in 0..states.len() as u32 {
             if let FrameState::Listed(order, _) = states.get(index).decode() {
                 marked.by_order[order.index()] += 1;
@@ -116,18 +118,20 @@ impl<P: Platform> PcpLists<'_, P> {
         }
         Ok(())
     }
-}
 
-fn check_view(zone: &Zone<'_>, view: &mut View<'_, Tune>) -> Result<(), PcpViolation> {
-    for list in (0..STACKS).filter_map(List::from_index) {
-        let order = list.order();
-        for &index in view.frames_of(list.stack()) {
-            let state = zone.states().get(index);
-            let aligned = zone.pfn_of(index).is_aligned(order);
+    fn check_cpu(&self, lists: &mut CpuLists<'_>) -> Result<(), PcpViolation> {
+        List::places().try_for_each(|list| self.check_blocks(list.order(), lists.frames_of(list)))
+    }
+
+    /// Blocks of one order that are on a list.
+    fn check_blocks(&self, order: Order, blocks: &[u32]) -> Result<(), PcpViolation> {
+        for &index in blocks {
+            let state = self.zone.states().get(index);
+            let aligned = self.zone.pfn_of(index).is_aligned(order);
             if !state.is_listed() || state.order() != order || !aligned {
                 return Err(PcpViolation::State { index, order: order.as_u8(), state: state.raw() });
             }
         }
+        Ok(())
     }
-    Ok(())
 }

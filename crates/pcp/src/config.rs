@@ -1,9 +1,8 @@
 //! What the lists are like: one value a mechanism, and presets for the kernels in which they changed.
 
 use pageblock_frame::PfnRange;
-use pageblock_frame::sync::STACKS;
 
-use crate::list::List;
+use crate::list::{HIGHEST_ORDER, LISTS, List};
 use crate::sizing::{Sizes, batch, high, high_max};
 
 /// Which orders have lists, and which types share one.
@@ -12,6 +11,7 @@ use crate::sizing::{Sizes, batch, high, high_max};
 /// use pageblock_pcp::{List, ListSet};
 /// assert_eq!(List::all(ListSet::Shared).count(), 6);
 /// assert_eq!(List::all(ListSet::Typed).count(), 14);
+/// assert_eq!(List::all(ListSet::Every).count(), 31);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListSet {
@@ -21,6 +21,8 @@ pub enum ListSet {
     Shared,
     /// Orders 0 to 3 by type, and the pageblock order for movable blocks and for others: fourteen lists (mainline).
     Typed,
+    /// Orders 0 to 8 by type, and orders 9 and 10 for movable blocks and for others: thirty-one lists.
+    Every,
 }
 
 /// Where batch and high come from.
@@ -124,6 +126,11 @@ pub struct PcpConfig {
     pub room: u32,
 }
 
+const fn clamped(value: u64, least: u64, most: u64) -> u64 {
+    let value = if value < least { least } else { value };
+    if value > most { most } else { value }
+}
+
 /// Most single frames on one list: with that, all slots of a CPU have numbers of 16 bits.
 const MOST_ROOM: u32 = 8192;
 
@@ -134,15 +141,15 @@ impl Default for PcpConfig {
 }
 
 impl PcpConfig {
-    /// The default: fourteen lists with limits of their own, bounded calls.
+    /// The default: lists for every order up to 10, each with a limit of its own, bounded calls.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            set: ListSet::Typed,
+            set: ListSet::Every,
             sizing: Sizing::LowWatermark,
             refill: Refill::Scaled,
             tuning: Tuning::Bounded,
-            call_limit: 128,
+            call_limit: 16,
             room: 256,
         }
     }
@@ -221,32 +228,24 @@ impl PcpConfig {
         Sizes { batch, high, high_max: if self_tuned && most > high { most } else { high } }
     }
 
-    /// Blocks that each list has room for, on each of `cpus` CPUs of a zone with this span: at most a 512th of the zone in one
-    /// CPU's list of single frames, and no more pageblocks in all lists together than a 16th of the zone.
+    /// Blocks that each list has room for, on each of `cpus` CPUs of a zone with this span. The lists of all CPUs together hold back
+    /// less than a fifth of the zone:
+    ///
+    /// | orders | all lists of one order hold at most |
+    /// |---|---|
+    /// | 0 to 3 | three 512ths of the zone; at least 4 frames a list |
+    /// | 4 to 8, 10 | a 64th each |
+    /// | 9 | a 16th |
     #[must_use]
-    pub const fn capacities(&self, span: PfnRange, cpus: u32) -> [u32; STACKS] {
-        let cpus = if cpus == 0 { 1 } else { cpus as u64 };
-        let share = span.len() / 512 / cpus;
-        let least = match self.sizing {
-            Sizing::Fixed { high, .. } => high as u64,
-            _ => 4,
-        };
-        let share = if share < least { least } else { share };
-        let most = if self.room > MOST_ROOM { MOST_ROOM } else { self.room };
-        let room = if share > most as u64 { most } else { share as u32 };
-        let blocks = span.len() / 512 / 16 / 2 / cpus;
-        let most = if matches!(self.tuning, Tuning::Bounded) { 2 } else { 8 };
-        let blocks = if blocks > most { most as u32 } else { blocks as u32 };
-        let mut capacities = [0; STACKS];
+    pub const fn capacities(&self, span: PfnRange, cpus: u32) -> [u16; LISTS] {
+        let frames = span.len() / if cpus == 0 { 1 } else { cpus as u64 };
+        let mut capacities = [0; LISTS];
         let mut order = 0;
-        while order <= 9 {
+        while order <= HIGHEST_ORDER {
+            let blocks = self.capacity(frames, order);
             let mut migrate_type = 0;
             while migrate_type < 3 {
-                self.set_capacity(
-                    &mut capacities,
-                    (order, migrate_type),
-                    if order == 9 { blocks } else { room >> order },
-                );
+                self.set_capacity(&mut capacities, (order, migrate_type), blocks);
                 migrate_type += 1;
             }
             order += 1;
@@ -254,7 +253,22 @@ impl PcpConfig {
         capacities
     }
 
-    const fn set_capacity(&self, capacities: &mut [u32; STACKS], (order, migrate_type): (u8, u8), blocks: u32) {
+    /// Blocks of one order that a list has room for, where a CPU's share of the zone is so many frames.
+    const fn capacity(&self, share: u64, order: u8) -> u16 {
+        let least = if let Sizing::Fixed { high, .. } = self.sizing { high as u64 } else { 4 };
+        let most = if self.room > MOST_ROOM { MOST_ROOM } else { self.room } as u64;
+        let bounded = matches!(self.tuning, Tuning::Bounded);
+        let (blocks, limit) = match order {
+            0..=3 => (clamped(share / 512, least, most) >> order, most),
+            // Two types share their lists.
+            9 => (share / 16 / 2 >> order, if bounded { 2 } else { 8 }),
+            10 => (share / 64 / 2 >> order, 1),
+            _ => (share / 64 / 3 >> order, clamped(most >> order, 2, most)),
+        };
+        clamped(blocks, 0, limit) as u16
+    }
+
+    const fn set_capacity(&self, capacities: &mut [u16; LISTS], (order, migrate_type): (u8, u8), blocks: u16) {
         let Some(migrate_type) = pageblock_frame::MigrateType::from_index(migrate_type) else { return };
         if let Some(list) = List::of(self.set, pageblock_frame::Order::saturating(order), migrate_type) {
             capacities[list.index()] = blocks;
@@ -265,10 +279,10 @@ impl PcpConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pageblock_frame::{Order, Pfn};
+    use pageblock_frame::{MigrateType, Order, Pfn};
 
     #[test]
-    fn small_zones_get_short_lists() {
+    fn lists_of_all_cpus_hold_back_less_than_a_fifth_of_a_zone() {
         let span = |frames| PfnRange::new(Pfn::new(0), Pfn::new(frames));
         let total = |config: PcpConfig, frames, cpus: u32| -> u64 {
             let frames_held: u64 = List::all(config.set)
@@ -277,12 +291,25 @@ mod tests {
             frames_held * u64::from(cpus)
         };
         for (_, config) in PcpConfig::PRESETS {
-            for cpus in [1, 2, 8, 64] {
-                let frames = 1 << 20;
-                assert!(total(config, frames, cpus) * 4 <= frames, "{config:?} on {cpus} CPUs");
+            for cpus in [1, 2, 3, 8, 64] {
+                for frames in [16 << 8, 48 << 8, 256 << 8, 1 << 18, 1 << 20, 1 << 28] {
+                    let held = total(config, frames, cpus);
+                    // Four frames a list are the least, however small the zone.
+                    let least = u64::from(cpus) * 3 * 4 * 4;
+                    assert!(held * 5 <= frames.max(5 * least), "{config:?} on {cpus} CPUs with {frames}: {held}");
+                }
             }
         }
         assert_eq!(PcpConfig::new().capacities(span(1 << 18), 2)[0], 256);
+    }
+
+    #[test]
+    fn a_gibibyte_and_two_cpus_have_lists_for_orders_0_to_9() {
+        let capacities = PcpConfig::new().capacities(PfnRange::new(Pfn::new(0), Pfn::new(1 << 18)), 2);
+        let blocks = |order| {
+            capacities[List::of(ListSet::Every, Order::saturating(order), MigrateType::Movable).unwrap().index()]
+        };
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(blocks), [256, 128, 64, 32, 16, 8, 4, 2, 2, 2, 1]);
     }
 
     /// Review of seed 004: frames are to be counted, not blocks, and refills scaled by the order.

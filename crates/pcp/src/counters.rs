@@ -1,20 +1,20 @@
 //! What went through the lists and past them.
 
-use pageblock_frame::sync::{AtomicU64, Ordering, SIGNAL_OFFLINE};
+use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::{CpuId, Order, Platform};
 
 use crate::lists::PcpLists;
 
 /// Counts of the slow way: all CPUs together.
 #[derive(Debug)]
-pub(crate) struct Past {
+pub(crate) struct BypassCounters {
     /// Frames that the zone gave, rather than a list.
     given: AtomicU64,
     /// Operations that found this CPU's lists in use.
     busy: AtomicU64,
 }
 
-impl Past {
+impl BypassCounters {
     pub(crate) fn new() -> Self {
         Self { given: AtomicU64::new(0), busy: AtomicU64::new(0) }
     }
@@ -29,8 +29,8 @@ impl<P: Platform> PcpLists<'_, P> {
     #[must_use]
     pub fn given(&self) -> u64 {
         let cpus = (0..self.cpus() as u32).map(CpuId::new);
-        let listed = cpus.fold(0u64, |sum, cpu| sum.wrapping_add(self.stacks.given(cpu)));
-        listed.wrapping_add(self.past.given.load(Ordering::Relaxed))
+        let listed = cpus.fold(0u64, |sum, cpu| sum.wrapping_add(self.areas.popped_frames(cpu)));
+        listed.wrapping_add(self.bypass.given.load(Ordering::Relaxed))
     }
 
     /// Operations that found this CPU's lists in use, and went to the zone instead: interrupts on top of an allocation or a
@@ -55,11 +55,11 @@ impl<P: Platform> PcpLists<'_, P> {
     /// # let config = PcpConfig::default();
     /// # let mut raw = vec![MaybeUninit::uninit(); PcpLists::<Host>::bytes(&config, span, 1)];
     /// # let lists = PcpLists::<Host>::carve(config, &zone, 1, &mut Carver::new(&mut raw)).unwrap();
-    /// let take = || lists.alloc_slow(&zone, Order::ZERO, MigrateType::Movable, AllocFlags::empty()).unwrap();
-    /// let interrupted = lists.stacks().enter(); // in the middle of an operation
+    /// let take = || lists.alloc_slow(Order::ZERO, MigrateType::Movable, AllocFlags::empty()).unwrap();
+    /// let interrupted = lists.enter(); // in the middle of an operation
     /// let pfn = take();
     /// assert_eq!((lists.met_busy(), lists.frames()), (1, 0)); // from the zone
-    /// assert_eq!(lists.free(&zone, pfn, Order::ZERO), Ok(()));
+    /// assert_eq!(lists.free(pfn, Order::ZERO), Ok(()));
     /// assert_eq!((lists.met_busy(), lists.given()), (2, 1));
     /// drop(interrupted);
     /// take();
@@ -67,15 +67,15 @@ impl<P: Platform> PcpLists<'_, P> {
     /// ```
     #[must_use]
     pub fn met_busy(&self) -> u64 {
-        self.past.busy.load(Ordering::Relaxed)
+        self.bypass.busy.load(Ordering::Relaxed)
     }
 
     /// The caller was not let in. Offline CPUs, and those without lists, are not busy.
     #[cold]
-    pub(crate) fn note_busy(&self) {
+    pub(crate) fn count_busy(&self) {
         let cpu = Self::own_cpu();
-        if self.stacks.signals(cpu).is_some_and(|signals| signals & SIGNAL_OFFLINE == 0) {
-            self.past.busy.fetch_add(1, Ordering::Relaxed);
+        if self.areas.signals(cpu).is_some_and(|signals| !signals.is_offline()) {
+            self.bypass.busy.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

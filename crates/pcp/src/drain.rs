@@ -1,22 +1,15 @@
 //! Emptying lists: one's own, another CPU's by request, an offline CPU's by taking it over.
 
-use pageblock_buddy::Zone;
-use pageblock_frame::sync::{Ordering, Pinned, SIGNAL_OFFLINE, View, spin_hint};
+use pageblock_frame::sync::{Ordering, Pinned, spin_hint};
 use pageblock_frame::{CpuId, Hooks, Platform};
 
 use crate::config::PcpConfig;
 use crate::lists::PcpLists;
+use crate::percpu::{ComeOnline, CpuLists, LocalGuard, Signals};
 use crate::sizing::Sizes;
-use crate::tune::Tune;
 
-/// Empty the lists.
-pub(crate) const SIGNAL_DRAIN: u32 = 1;
-/// Pageblocks of the zone are isolated: put nothing on a list.
-pub(crate) const SIGNAL_ISOLATE: u32 = 2;
-/// The sizes have changed.
-pub(crate) const SIGNAL_RESIZE: u32 = 4;
-/// All lists are counted together. Stays for ever.
-pub(crate) const SIGNAL_ACCOUNT: u32 = 8;
+/// Rounds that a CPU which comes back waits for another to leave its lists.
+const ONLINE_SPINS: u32 = 1 << 16;
 
 /// How far a drain has come.
 ///
@@ -53,6 +46,15 @@ pub enum PcpError {
     /// Someone is working with the lists: this is an interrupt, or the CPU is offline.
     #[error("CPU {} is busy", .0.index())]
     Busy(CpuId),
+    /// A call that may give back nothing would never empty a list.
+    #[error("a call limit of 0 empties no list")]
+    CallLimit,
+    /// Lists without room for a single frame are no lists.
+    #[error("a room of 0 keeps nothing")]
+    Room,
+    /// The CPU's lists are being taken over.
+    #[error("the lists of CPU {} are being taken over", .0.index())]
+    Taken(CpuId),
     /// Batch is 0 or above 1024, or high is not 0 and below batch.
     #[error("batch {batch} and high {high} do not fit")]
     Sizes {
@@ -64,17 +66,26 @@ pub enum PcpError {
 }
 
 impl PcpConfig {
-    /// Refuses sizes that mean nothing.
+    /// Refuses values that mean nothing.
     ///
     /// # Errors
-    /// [`PcpError::Sizes`].
+    /// [`PcpError::Sizes`], [`PcpError::CallLimit`], [`PcpError::Room`].
     ///
     /// ```
     /// use pageblock_pcp::{PcpConfig, Sizing};
     /// let config = PcpConfig { sizing: Sizing::Fixed { batch: 0, high: 4 }, ..PcpConfig::new() };
     /// assert!(config.check().is_err());
+    /// assert!(PcpConfig { call_limit: 0, ..PcpConfig::new() }.check().is_err());
+    /// assert!(PcpConfig { room: 0, ..PcpConfig::new() }.check().is_err());
+    /// assert!(PcpConfig::PRESETS.iter().all(|(_, config)| config.check().is_ok()));
     /// ```
     pub const fn check(&self) -> Result<(), PcpError> {
+        if self.call_limit == 0 {
+            return Err(PcpError::CallLimit);
+        }
+        if self.room == 0 {
+            return Err(PcpError::Room);
+        }
         let sizes = self.sizes(1 << 20, 4096, 4);
         sizes.check()
     }
@@ -94,12 +105,12 @@ impl<P: Platform> PcpLists<'_, P> {
     /// Number of CPUs that have lists.
     #[must_use]
     pub fn cpus(&self) -> usize {
-        self.stacks.cpus()
+        self.areas.cpus()
     }
 
     /// Their numbers.
     fn each_cpu(&self) -> impl Iterator<Item = CpuId> + use<P> {
-        (0..self.stacks.cpus() as u32).map(CpuId::new)
+        (0..self.areas.cpus() as u32).map(CpuId::new)
     }
 
     pub(crate) fn own_cpu() -> CpuId {
@@ -110,44 +121,45 @@ impl<P: Platform> PcpLists<'_, P> {
     ///
     /// # Errors
     /// [`PcpError::NoSuchCpu`].
-    pub fn drain_cpu(&self, zone: &Zone<'_>, cpu: CpuId) -> Result<Drain, PcpError> {
-        let before = self.stacks.signal(cpu, SIGNAL_DRAIN).ok_or(PcpError::NoSuchCpu(cpu))?;
-        if before & SIGNAL_OFFLINE != 0 {
+    pub fn drain_cpu(&self, cpu: CpuId) -> Result<Drain, PcpError> {
+        let before = self.areas.signal(cpu, Signals::DRAIN).ok_or(PcpError::NoSuchCpu(cpu))?;
+        if before.is_offline() {
             // The signal stays until the lists are empty, whoever empties them.
-            return Ok(self.take_over(zone, cpu).map_or(Drain::Requested, |_| Drain::Done));
+            return Ok(self.take_over(cpu).map_or(Drain::Requested, |_| Drain::Done));
         }
         let pinned = Pinned::<P>::new();
         if pinned.cpu() == cpu {
-            self.handle_kick(zone);
+            self.handle_kick();
         } else {
             P::hooks().kick(cpu);
         }
         drop(pinned);
-        let waits = self.stacks.signals(cpu).is_some_and(|signals| signals & SIGNAL_DRAIN != 0);
+        let waits = self.areas.signals(cpu).is_some_and(|signals| signals.has(Signals::DRAIN));
         Ok(if waits { Drain::Requested } else { Drain::Done })
     }
 
     /// Empties the lists of every CPU; returns how many of them have yet to answer.
-    pub fn drain_all(&self, zone: &Zone<'_>) -> u32 {
-        self.each_cpu().filter(|&cpu| self.drain_cpu(zone, cpu) == Ok(Drain::Requested)).count() as u32
+    pub fn drain_all(&self) -> u32 {
+        self.each_cpu().filter(|&cpu| self.drain_cpu(cpu) == Ok(Drain::Requested)).count() as u32
     }
 
     /// What a CPU does when it is kicked: answers all that it has been asked for, to the end. On an interrupt that finds the lists
     /// busy nothing: the operation below meets the request at its next step to the lists, or the next operation does.
-    pub fn handle_kick(&self, zone: &Zone<'_>) {
-        let Some(mut inside) = self.stacks.enter() else { return };
-        let seen = inside.answer(SIGNAL_RESIZE);
-        if seen & SIGNAL_RESIZE != 0 {
-            self.apply_sizes(&mut inside);
+    pub fn handle_kick(&self) {
+        let Some(mut guard) = self.areas.enter() else { return };
+        let lists = guard.lists_mut();
+        let seen = lists.answer(Signals::RESIZE);
+        if seen.has(Signals::RESIZE) {
+            self.apply_sizes(lists);
         }
-        if seen & SIGNAL_DRAIN != 0 {
-            self.drain_whole(zone, &mut inside);
-            inside.answer(SIGNAL_DRAIN);
+        if seen.has(Signals::DRAIN) {
+            self.drain_whole(lists);
+            lists.answer(Signals::DRAIN);
         }
     }
 
-    fn drain_whole(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>) {
-        while !self.drain_some(zone, view, self.config.call_limit) {}
+    fn drain_whole(&self, lists: &mut CpuLists<'_>) {
+        while !self.drain_some(lists, self.config.call_limit) {}
     }
 
     /// Waits, at most `spins` rounds, until every CPU has answered.
@@ -157,7 +169,7 @@ impl<P: Platform> PcpLists<'_, P> {
     pub fn wait(&self, spins: u64) -> Result<(), PcpError> {
         let mut left = spins;
         for cpu in self.each_cpu() {
-            while self.stacks.signals(cpu).is_some_and(|signals| signals & SIGNAL_DRAIN != 0) {
+            while self.areas.signals(cpu).is_some_and(|signals| signals.has(Signals::DRAIN)) {
                 left = left.checked_sub(1).ok_or(PcpError::Waiting(cpu))?;
                 spin_hint();
             }
@@ -169,8 +181,8 @@ impl<P: Platform> PcpLists<'_, P> {
     ///
     /// # Errors
     /// [`PcpError::Waiting`] if a CPU has not answered within `spins` rounds; it will.
-    pub fn quiesce(&self, zone: &Zone<'_>, spins: u64) -> Result<(), PcpError> {
-        self.drain_all(zone);
+    pub fn quiesce(&self, spins: u64) -> Result<(), PcpError> {
+        self.drain_all();
         self.wait(spins)
     }
 
@@ -180,8 +192,8 @@ impl<P: Platform> PcpLists<'_, P> {
     /// # Errors
     /// [`PcpError::Busy`] on an interrupt on top of a list operation, or if it is offline already.
     pub fn go_offline(&self) -> Result<(), PcpError> {
-        let inside = self.stacks.enter().ok_or(PcpError::Busy(Self::own_cpu()))?;
-        inside.go_offline();
+        let guard = self.areas.enter().ok_or(PcpError::Busy(Self::own_cpu()))?;
+        guard.go_offline();
         Ok(())
     }
 
@@ -189,37 +201,58 @@ impl<P: Platform> PcpLists<'_, P> {
     ///
     /// # Errors
     /// [`PcpError::Online`], also if someone else is emptying them at this moment; [`PcpError::NoSuchCpu`].
-    pub fn take_over(&self, zone: &Zone<'_>, cpu: CpuId) -> Result<(), PcpError> {
-        if cpu.index() >= self.stacks.cpus() {
+    pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
+        if cpu.index() >= self.areas.cpus() {
             return Err(PcpError::NoSuchCpu(cpu));
         }
-        let mut taken = self.stacks.take_over(cpu).ok_or(PcpError::Online(cpu))?;
-        self.drain_whole(zone, &mut taken);
-        taken.answer(SIGNAL_DRAIN);
+        let mut guard = self.areas.take_over(cpu).ok_or(PcpError::Online(cpu))?;
+        self.drain_whole(guard.lists_mut());
+        guard.lists_mut().answer(Signals::DRAIN);
         Ok(())
     }
 
     /// This CPU comes back after [`go_offline`](Self::go_offline).
     ///
     /// # Errors
-    /// [`PcpError::Online`] if it was not offline.
+    /// [`PcpError::Online`] if it was not offline; [`PcpError::Taken`] if another CPU works with the lists and has not left them within a
+    /// moment, which is bounded: it can be tried again.
     pub fn come_online(&self) -> Result<(), PcpError> {
-        if self.stacks.come_online() { Ok(()) } else { Err(PcpError::Online(Self::own_cpu())) }
+        match self.areas.come_online(ONLINE_SPINS) {
+            ComeOnline::Done => Ok(()),
+            ComeOnline::WasOnline => Err(PcpError::Online(Self::own_cpu())),
+            ComeOnline::Taken => Err(PcpError::Taken(Self::own_cpu())),
+        }
+    }
+
+    /// Makes a CPU that will never run again, or not before it [comes back](Self::come_online), count as offline.
+    ///
+    /// # Safety
+    /// The CPU executes nothing that uses these lists, and will not until then; all it did happened before this call.
+    #[expect(unsafe_code, reason = "the caller's word that the CPU does not run")]
+    pub unsafe fn declare_offline(&self, cpu: CpuId) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.areas.declare_offline(cpu) };
+    }
+
+    /// Keeps this CPU's lists busy as an operation does, until the guard is dropped: for tests of what comes on top of one.
+    #[must_use]
+    pub fn enter(&self) -> Option<LocalGuard<'_, P>> {
+        self.areas.enter()
     }
 
     /// Call it after pageblocks of the zone have been isolated: no block goes onto a list from now on, and those that are on
     /// one are drained by request. As soon as a CPU has begun its next operation, it hands out nothing that it had.
     ///
     /// Isolations nest and may overlap; each ends with [`end_isolation`](Self::end_isolation).
-    pub fn begin_isolation(&self, zone: &Zone<'_>) -> u32 {
+    pub fn begin_isolation(&self) -> u32 {
         {
             let mut isolations = self.isolations.lock_irq::<P>();
             *isolations += 1;
             for cpu in self.each_cpu() {
-                self.stacks.signal(cpu, SIGNAL_ISOLATE);
+                self.areas.signal(cpu, Signals::ISOLATE);
             }
         }
-        self.drain_all(zone)
+        self.drain_all()
     }
 
     /// Ends what [`begin_isolation`](Self::begin_isolation) began.
@@ -228,7 +261,7 @@ impl<P: Platform> PcpLists<'_, P> {
         *isolations = isolations.saturating_sub(1);
         if *isolations == 0 {
             for cpu in self.each_cpu() {
-                self.stacks.withdraw(cpu, SIGNAL_ISOLATE);
+                self.areas.withdraw(cpu, Signals::ISOLATE);
             }
         }
     }
@@ -252,7 +285,7 @@ impl<P: Platform> PcpLists<'_, P> {
 
     fn resize(&self) {
         for cpu in self.each_cpu() {
-            self.stacks.signal(cpu, SIGNAL_RESIZE);
+            self.areas.signal(cpu, Signals::RESIZE);
         }
     }
 }

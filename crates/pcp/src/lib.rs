@@ -1,8 +1,7 @@
 //! Per-CPU lists of free blocks (Linux's `pcp`), high orders included.
 //!
-//! Most allocations and frees never reach the zone: each CPU has stacks of free blocks for orders 0 to 3 by migrate type,
-//! and for whole pageblocks, and takes from them and gives to them alone. They are filled and emptied through the zone's
-//! bulk calls, one lock hold each.
+//! Most allocations and frees never reach the zone: each CPU has stacks of free blocks for every order up to 10 by migrate type,
+//! and takes from them and gives to them alone. They are filled and emptied through the zone's bulk calls, one lock hold each.
 //!
 //! * [`PcpLists`]: one zone's lists on all CPUs; [`PcpLists::alloc`] and [`PcpLists::free`] are the fast path
 //! * [`PcpConfig`]: which orders have lists, how long they are, how they are tuned; presets for Linux releases
@@ -12,7 +11,7 @@
 //! # The fast path
 //! No lock, no atomic read-modify-write, no fence. The owner marks its area busy by a plain store, works, and clears it. An
 //! interrupt that finds it busy goes to the zone and loses nothing. A remote CPU never touches a list: it sets a signal,
-//! which the owner meets in a check that it makes anyway, and kicks it. See [`pageblock_frame::sync::CpuStacks`]. A platform with a word for
+//! which the owner meets in a check that it makes anyway, and kicks it. See the module `percpu`. A platform with a word for
 //! each CPU ([`Platform::CPU_WORD`](pageblock_frame::Platform::CPU_WORD)) has the shortest way to a list ([`PcpRef`]).
 //!
 //! # Invariants
@@ -27,7 +26,7 @@
 //! Owner of an area, then the zone lock, then nothing.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(any(test, loom))]
@@ -37,9 +36,13 @@ mod account;
 mod check;
 mod config;
 mod counters;
+mod depot;
 mod drain;
 mod list;
 mod lists;
+#[cfg(loom)]
+pub mod model;
+mod percpu;
 mod sizing;
 mod slow;
 mod tune;
@@ -49,4 +52,5 @@ pub use config::{ListSet, PcpConfig, Refill, Sizing, Tuning};
 pub use drain::{Drain, PcpError, Reclaim};
 pub use list::List;
 pub use lists::{PcpLists, PcpRef};
+pub use percpu::LocalGuard;
 pub use sizing::{Sizes, batch, high, high_max};

@@ -1,13 +1,19 @@
 //! Which list a block belongs on: the mapping between orders, migrate types and lists.
 
-use pageblock_frame::sync::{STACKS, StackId};
-use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, TypeBits};
+use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER};
 
 use crate::config::ListSet;
 
+/// Migrate types that have lists.
+const TYPES: u8 = MigrateType::PCP_COUNT as u8;
+/// The highest order that has lists in some set.
+pub(crate) const HIGHEST_ORDER: u8 = 10;
+/// Places for lists.
+pub(crate) const LISTS: usize = TYPES as usize * (HIGHEST_ORDER as usize + 1);
+
 /// A list of one CPU: of blocks of one order, for one migrate type or for several.
 ///
-/// There is a place for each order and type; those without lists are always empty and always full. Where types share a
+/// There is a place for each order up to 10 and each type; those without lists are always empty and always full. Where types share a
 /// list ([`ListSet`]), it is at the place of the first of them.
 ///
 /// ```
@@ -15,21 +21,33 @@ use crate::config::ListSet;
 /// use pageblock_pcp::{List, ListSet};
 /// let order = |o| Order::new(o).unwrap();
 /// let list = List::of(ListSet::Typed, order(2), MigrateType::Movable).unwrap();
-/// assert_eq!((list.order(), list.migrate_type()), (order(2), Some(MigrateType::Movable)));
+/// assert_eq!((list.order(), list.migrate_type()), (order(2), MigrateType::Movable));
 /// // The form of 2016: one list an order above 0, whatever the type.
 /// let shared = |t| List::of(ListSet::Shared, order(2), t);
 /// assert_eq!(shared(MigrateType::Movable), shared(MigrateType::Unmovable));
 /// assert_eq!(List::of(ListSet::Typed, order(4), MigrateType::Movable), None);
+/// assert_eq!(List::of(ListSet::Every, order(4), MigrateType::Movable).map(List::order), Some(order(4)));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct List(StackId);
+pub struct List {
+    /// Below [`LISTS`].
+    place: u8,
+}
 
 impl List {
-    /// The place of an order and a type.
+    /// The place of an order and a type, if they can have one.
     #[must_use]
     #[inline(always)]
-    pub const fn place(order: Order, migrate_type: MigrateType) -> Self {
-        Self(StackId::of(order, TypeBits::of(migrate_type)))
+    pub(crate) const fn place(order: Order, migrate_type: MigrateType) -> Option<Self> {
+        if order.as_u8() > HIGHEST_ORDER || !migrate_type.is_ordinary() {
+            return None;
+        }
+        Some(Self { place: order.as_u8() * TYPES + migrate_type as u8 })
+    }
+
+    /// All places, in ascending order of blocks.
+    pub(crate) fn places() -> impl Iterator<Item = Self> {
+        (0..LISTS as u8).map(|place| Self { place })
     }
 
     /// The list for an order and a type, or `None` if such blocks go to the zone.
@@ -41,70 +59,50 @@ impl List {
             ListSet::Shared if order.as_u8() > COSTLY_ORDER.as_u8() => return None,
             ListSet::Shared => order.as_u8() > 0,
             // Movable, and others.
-            ListSet::Typed => order.as_u8() == PAGEBLOCK_ORDER.as_u8() && !matches!(migrate_type, MigrateType::Movable),
+            ListSet::Typed if order.as_u8() > COSTLY_ORDER.as_u8() && order.as_u8() != PAGEBLOCK_ORDER.as_u8() => {
+                return None;
+            }
+            ListSet::Typed | ListSet::Every => {
+                order.as_u8() >= PAGEBLOCK_ORDER.as_u8() && !matches!(migrate_type, MigrateType::Movable)
+            }
         };
-        if !migrate_type.is_ordinary() || !has_lists(order) {
+        if !migrate_type.is_ordinary() {
             return None;
         }
-        Some(Self::place(order, if shared { MigrateType::Unmovable } else { migrate_type }))
+        Self::place(order, if shared { MigrateType::Unmovable } else { migrate_type })
     }
 
     /// All lists of a set, in ascending order of blocks.
     pub fn all(set: ListSet) -> impl Iterator<Item = Self> {
-        (0..STACKS).filter_map(Self::from_index).filter(move |list| {
-            let own = list.migrate_type().and_then(|t| Self::of(set, list.order(), t));
-            own == Some(*list)
-        })
-    }
-
-    /// The list with this number.
-    #[inline]
-    pub(crate) const fn from_index(index: usize) -> Option<Self> {
-        match StackId::new(index) {
-            Some(stack) => Some(Self(stack)),
-            None => None,
-        }
+        Self::places().filter(move |list| Self::of(set, list.order(), list.migrate_type()) == Some(*list))
     }
 
     /// Order of its blocks.
     #[must_use]
     #[inline]
     pub const fn order(self) -> Order {
-        Order::saturating((self.index() / 4) as u8)
+        Order::saturating(self.place / TYPES)
     }
 
-    /// Migrate type of its blocks, or the first of several; `None` for a place that no type has.
+    /// Migrate type of its blocks, or the first of several.
     #[must_use]
-    pub const fn migrate_type(self) -> Option<MigrateType> {
-        match self.index() % 4 {
-            0 => Some(MigrateType::Unmovable),
-            1 => Some(MigrateType::Movable),
-            2 => Some(MigrateType::Reclaimable),
-            _ => None,
+    pub const fn migrate_type(self) -> MigrateType {
+        match self.place % TYPES {
+            0 => MigrateType::Unmovable,
+            1 => MigrateType::Movable,
+            _ => MigrateType::Reclaimable,
         }
     }
 
-    /// The number, below [`STACKS`].
+    /// The number, below 33.
     #[must_use]
     #[inline(always)]
     pub const fn index(self) -> usize {
-        self.0.index()
-    }
-
-    /// The stack that it is.
-    #[inline(always)]
-    pub(crate) const fn stack(self) -> StackId {
-        self.0
+        self.place as usize
     }
 }
 
-/// True for the orders that have lists in some set: 0 to 3, and the pageblock order.
-#[inline(always)]
-pub(crate) const fn has_lists(order: Order) -> bool {
-    order.as_u8() <= COSTLY_ORDER.as_u8() || order.as_u8() == PAGEBLOCK_ORDER.as_u8()
-}
-
-const _: () = assert!(STACKS == 4 * Order::COUNT);
+const _: () = assert!(TYPES == 3 && MigrateType::Reclaimable as u8 == 2);
 
 #[cfg(test)]
 mod tests {
@@ -133,15 +131,25 @@ mod tests {
         assert_eq!(List::all(ListSet::OrderZero).count(), 3);
     }
 
+    /// Presets of Linux releases have exactly their orders.
+    #[test]
+    fn each_set_has_its_orders() {
+        let orders = |set| List::all(set).map(|list| list.order().as_u8()).collect::<std::collections::BTreeSet<_>>();
+        assert!(orders(ListSet::OrderZero).into_iter().eq([0]));
+        assert!(orders(ListSet::Shared).into_iter().eq(0..=3));
+        assert!(orders(ListSet::Typed).into_iter().eq([0, 1, 2, 3, 9]));
+        assert!(orders(ListSet::Every).into_iter().eq(0..=10));
+    }
+
     /// Review: the index of a list and its order and type must lead back to one another.
     #[test]
     fn lists_and_orders_round_trip() {
-        for set in [ListSet::OrderZero, ListSet::Shared, ListSet::Typed] {
+        for set in [ListSet::OrderZero, ListSet::Shared, ListSet::Typed, ListSet::Every] {
             for list in List::all(set) {
                 let found: Vec<_> =
                     TYPES.into_iter().filter(|&t| List::of(set, list.order(), t) == Some(list)).collect();
-                assert_eq!(found.first().copied(), list.migrate_type());
-                assert!(list.index() < STACKS);
+                assert_eq!(found.first().copied(), Some(list.migrate_type()));
+                assert!(list.index() < LISTS);
             }
             for order in Order::LIMIT.up_to() {
                 for t in MigrateType::ALL {

@@ -3,16 +3,18 @@
 use core::fmt;
 
 use pageblock_buddy::{FreeError, Zone};
-use pageblock_frame::sync::{
-    AtomicBool, AtomicU8, AtomicU32, CpuStacks, CpuStacksRef, Inside, Lock, Ordering, StackId,
-};
-use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte, TypeBits};
+use pageblock_frame::sync::{AtomicBool, AtomicU8, AtomicU32, Lock, Ordering};
+use pageblock_frame::{CpuId, MigrateType, Order, Pfn, PfnRange, Platform, StateByte};
 
 use crate::config::{PcpConfig, Tuning};
-use crate::counters::Past;
-use crate::drain::{SIGNAL_ACCOUNT, SIGNAL_RESIZE};
+use crate::counters::BypassCounters;
 #[cfg(loom)]
+use crate::depot::BATCH;
+use crate::depot::{Capacity, Depot};
+#[cfg(loom)]
+use crate::list::LISTS;
 use crate::list::List;
+use crate::percpu::{AreaRef, Areas, Layout, LocalGuard, Signals};
 use crate::sizing::Sizes;
 use crate::tune::Tune;
 
@@ -20,11 +22,13 @@ use crate::tune::Tune;
 ///
 /// | field | legal values | who may change it |
 /// |---|---|---|
-/// | `stacks` | see [`CpuStacks`] | each CPU its own, by the rules there |
-/// | `batch`, `high`, `high_max` | [`Sizes`] | whoever recomputes watermarks; read without lock, perhaps mixed |
+/// | `areas` | see the module `percpu` | each CPU its own, by the rules there |
+/// | `depot` | see the module `depot` | every CPU, by the rules there |
+/// | `zone`, `base`, `config` | the zone, its first frame | – |
+/// | `batch`, `high`, `high_max` | [`Sizes`] | the caller that recomputes watermarks; read without lock, perhaps mixed |
 /// | `reclaiming` | – | reclaim of the zone |
 /// | `isolations` | number of isolations under way | [`PcpLists::begin_isolation`] and its end |
-/// | `past` | counts | whoever goes past the lists |
+/// | `bypass` | counts | operations that go past the lists |
 ///
 /// ```
 /// # use core::{mem::MaybeUninit, ptr::NonNull};
@@ -47,17 +51,19 @@ use crate::tune::Tune;
 /// let lists = PcpLists::<Host>::carve(config, &zone, 1, &mut Carver::new(&mut raw)).unwrap();
 ///
 /// assert_eq!(lists.alloc(Order::ZERO, MigrateType::Movable), None); // nothing on the list yet
-/// let pfn = lists.alloc_slow(&zone, Order::ZERO, MigrateType::Movable, AllocFlags::empty()).unwrap();
-/// assert_eq!(lists.free(&zone, pfn, Order::ZERO), Ok(()));
-/// assert!(lists.free(&zone, pfn, Order::ZERO).is_err()); // on a list: freed twice
+/// let pfn = lists.alloc_slow(Order::ZERO, MigrateType::Movable, AllocFlags::empty()).unwrap();
+/// assert_eq!(lists.free(pfn, Order::ZERO), Ok(()));
+/// assert!(lists.free(pfn, Order::ZERO).is_err()); // on a list: freed twice
 /// assert_eq!(lists.alloc(Order::ZERO, MigrateType::Movable), Some(pfn)); // the fast path
-/// assert_eq!(lists.free(&zone, pfn, Order::ZERO), Ok(()));
+/// assert_eq!(lists.free(pfn, Order::ZERO), Ok(()));
 /// assert_eq!(zone.free_frames() + lists.frames(), 1 << 16);
-/// lists.drain_all(&zone);
+/// lists.drain_all();
 /// assert_eq!((zone.free_frames(), lists.frames()), (1 << 16, 0));
 /// ```
 pub struct PcpLists<'m, P: Platform> {
-    pub(crate) stacks: CpuStacks<'m, Tune, P>,
+    pub(crate) areas: Areas<'m, P>,
+    pub(crate) depot: Depot<'m>,
+    pub(crate) zone: &'m Zone<'m>,
     base: Pfn,
     pub(crate) config: PcpConfig,
     batch: AtomicU32,
@@ -65,12 +71,12 @@ pub struct PcpLists<'m, P: Platform> {
     high_max: AtomicU32,
     pub(crate) reclaiming: AtomicBool,
     pub(crate) isolations: Lock<u32>,
-    pub(crate) past: Past,
+    pub(crate) bypass: BypassCounters,
 }
 
 impl<P: Platform> fmt::Debug for PcpLists<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PcpLists").field("stacks", &self.stacks).field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("PcpLists").field("areas", &self.areas).field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -79,31 +85,47 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     #[must_use]
     #[cfg(not(loom))]
     pub const fn bytes(config: &PcpConfig, span: PfnRange, cpus: u32) -> usize {
-        CpuStacks::<Tune, P>::bytes(Self::cpus_with_room(config, span, cpus), &config.capacities(span, cpus))
+        Areas::<P>::bytes(&Self::layout(config, span, cpus)) + Depot::bytes(&Self::depot_capacity(config, span, cpus))
     }
 
-    /// All CPUs, or none if their lists would take more than a quarter of a byte a frame.
+    /// Lists as Linux has them exchange nothing.
     #[cfg(not(loom))]
-    const fn cpus_with_room(config: &PcpConfig, span: PfnRange, cpus: u32) -> usize {
-        let bytes = CpuStacks::<Tune, P>::bytes(cpus as usize, &config.capacities(span, cpus));
-        if bytes as u64 <= span.len() / 4 { cpus as usize } else { 0 }
+    const fn depot_capacity(config: &PcpConfig, span: PfnRange, cpus: u32) -> Capacity {
+        Capacity::new(if matches!(config.tuning, Tuning::Bounded) { span.len() } else { 0 }, cpus)
     }
 
-    /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice. A zone
-    /// so small that they would take more than a quarter of a byte a frame gets none, and all goes to the zone. Batch and high
-    /// are those of a zone without watermarks until [`set_sizes`](Self::set_sizes).
+    /// The lists' capacities, halved until their bytes fit: a quarter of a byte a frame. Where even the shortest lists do not fit, which
+    /// takes less than some 3 MiB a CPU, there are the shortest.
+    #[cfg(not(loom))]
+    const fn layout(config: &PcpConfig, span: PfnRange, cpus: u32) -> Layout {
+        let mut layout = Layout { cpus: cpus as usize, capacities: config.capacities(span, cpus) };
+        let mut halvings = 0;
+        while halvings < 8 && Areas::<P>::bytes(&layout) as u64 > span.len() / 4 {
+            let mut list = 0;
+            while list < layout.capacities.len() {
+                layout.capacities[list] = layout.capacities[list].div_ceil(2);
+                list += 1;
+            }
+            halvings += 1;
+        }
+        layout
+    }
+
+    /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice, or for a configuration
+    /// that [`PcpConfig::check`] refuses. Batch and high are those of a zone without watermarks until [`set_sizes`](Self::set_sizes).
     #[cfg(not(loom))]
     pub fn carve(
         config: PcpConfig,
-        zone: &Zone<'m>,
+        zone: &'m Zone<'m>,
         cpus: u32,
         carver: &mut pageblock_frame::Carver<'m>,
     ) -> Option<Self> {
-        let capacities = config.capacities(zone.span(), cpus);
+        config.check().ok()?;
         let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
-        let cpus = Self::cpus_with_room(&config, zone.span(), cpus);
-        let stacks = CpuStacks::carve(cpus, &capacities, (zone.pfn_of(0), zone.states()), Tune::new(sizes), carver)?;
-        Some(Self::over(stacks, config, zone.pfn_of(0), sizes))
+        let layout = Self::layout(&config, zone.span(), cpus);
+        let areas = Areas::carve(&layout, (zone.pfn_of(0), zone.states()), Tune::new(sizes), carver)?;
+        let depot = Depot::carve(Self::depot_capacity(&config, zone.span(), cpus), carver)?;
+        Some(Self::over((areas, depot), config, zone, sizes))
     }
 
     /// None: lists inside a model are not carved.
@@ -115,51 +137,60 @@ impl<'m, P: Platform> PcpLists<'m, P> {
 
     /// As [`model`](Self::model), with room for two blocks on each list.
     #[cfg(loom)]
-    pub fn carve(config: PcpConfig, zone: &Zone<'m>, cpus: u32, _: &mut pageblock_frame::Carver<'m>) -> Option<Self> {
+    pub fn carve(
+        config: PcpConfig,
+        zone: &'m Zone<'m>,
+        cpus: u32,
+        _: &mut pageblock_frame::Carver<'m>,
+    ) -> Option<Self> {
         Some(Self::model(config, zone, cpus, 2))
     }
 
     /// Lists inside a model, with room for `room` blocks each.
     #[cfg(loom)]
     #[must_use]
-    pub fn model(config: PcpConfig, zone: &Zone<'m>, cpus: u32, room: u32) -> Self {
+    pub fn model(config: PcpConfig, zone: &'m Zone<'m>, cpus: u32, room: u16) -> Self {
         let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
-        let capacities =
-            core::array::from_fn(|stack| room * u32::from(List::all(config.set).any(|list| list.index() == stack)));
-        let stacks = CpuStacks::model(cpus as usize, &capacities, (zone.pfn_of(0), zone.states()), Tune::new(sizes));
-        Self::over(stacks, config, zone.pfn_of(0), sizes)
+        let mut capacities = [0; LISTS];
+        List::all(config.set).for_each(|list| capacities[list.index()] = room);
+        let layout = Layout { cpus: cpus as usize, capacities };
+        let areas = Areas::model(&layout, (zone.pfn_of(0), zone.states()), Tune::new(sizes));
+        let depot = Depot::model(Capacity::model(4, 2 * BATCH as u32));
+        Self::over((areas, depot), config, zone, sizes)
     }
 
-    fn over(stacks: CpuStacks<'m, Tune, P>, config: PcpConfig, base: Pfn, sizes: Sizes) -> Self {
+    fn over((areas, depot): (Areas<'m, P>, Depot<'m>), config: PcpConfig, zone: &'m Zone<'m>, sizes: Sizes) -> Self {
         let lists = Self {
-            base,
+            depot,
+            base: zone.pfn_of(0),
+            zone,
             config,
             batch: AtomicU32::new(sizes.batch),
             high: AtomicU32::new(sizes.high),
             high_max: AtomicU32::new(sizes.high_max),
             reclaiming: AtomicBool::new(false),
             isolations: Lock::new(0),
-            past: Past::new(),
-            stacks,
+            bypass: BypassCounters::new(),
+            areas,
         };
         // Where all lists are counted together no operation may pass unseen.
-        let signal = if config.tuning == Tuning::Bounded { SIGNAL_RESIZE } else { SIGNAL_ACCOUNT };
-        for cpu in 0..lists.stacks.cpus() {
-            lists.stacks.signal(CpuId::new(cpu as u32), signal);
+        let signal = if config.tuning == Tuning::Bounded { Signals::RESIZE } else { Signals::ACCOUNT };
+        for cpu in 0..lists.areas.cpus() {
+            lists.areas.signal(CpuId::new(cpu as u32), signal);
         }
         lists
+    }
+
+    /// The zone.
+    #[must_use]
+    pub const fn zone(&self) -> &'m Zone<'m> {
+        self.zone
     }
 
     /// The configuration that the lists were made with.
     #[must_use]
     pub const fn config(&self) -> &PcpConfig {
         &self.config
-    }
-
-    /// The stacks below, for declaring a dead CPU offline.
-    #[must_use]
-    pub const fn stacks(&self) -> &CpuStacks<'m, Tune, P> {
-        &self.stacks
     }
 
     /// Batch and high as they are.
@@ -195,15 +226,16 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// zone.
     #[inline(always)]
     pub fn alloc(&self, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
-        pop(&self.stacks.enter()?, order, migrate_type)
+        let list = List::place(order, migrate_type)?;
+        pop(&self.areas.enter()?, list, StateByte::allocated(order, migrate_type))
     }
 
-    /// Puts a block on this CPU's list if nothing speaks against it: it is of the zone and allocated with exactly this order, such
-    /// blocks have lists, and nobody has signalled. False, with nothing changed, if something does.
+    /// Puts a block on this CPU's list if nothing speaks against it: it is of the zone and allocated with exactly this order, as movable
+    /// or unmovable, such blocks have lists, and no signal waits. False, with nothing changed, if something does.
     #[inline(always)]
-    pub fn free_fast(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> bool {
-        let Some(inside) = self.stacks.enter() else { return false };
-        push(inside, pfn, order, || Some((self, zone)))
+    pub fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
+        let Some(guard) = self.areas.enter() else { return false };
+        push(guard, (pfn, order), || Some(self))
     }
 
     /// Takes back a block with exactly the order with which it was handed out.
@@ -211,58 +243,114 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// # Errors
     /// [`FreeError`] says what the frame is instead; nothing has changed.
     #[inline(always)]
-    pub fn free(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if self.free_fast(zone, pfn, order) {
+    pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if self.free_fast(pfn, order) {
             return Ok(());
         }
-        self.free_slow(zone, pfn, order)
+        self.free_slow(pfn, order)
     }
 }
 
-/// Takes a block off this CPU's list.
+/// Takes a block off this CPU's list. `state` is what its head becomes.
 #[inline(always)]
-fn pop<P: Platform>(inside: &Inside<'_, Tune, P>, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
-    let (index, state) = inside.pop(StackId::of(order, TypeBits::of(migrate_type)))?;
-    state.store(StateByte::allocated(order, migrate_type).raw(), Ordering::Relaxed);
-    Some(Pfn::new(inside.origin().wrapping_add(u64::from(index))))
+fn pop<P: Platform>(guard: &LocalGuard<'_, P>, list: List, state: StateByte) -> Option<Pfn> {
+    let (index, byte) = guard.lists().pop(list)?;
+    byte.store(state.raw(), Ordering::Relaxed);
+    Some(Pfn::new(guard.lists().origin().wrapping_add(u64::from(index))))
 }
 
-/// Puts a block on this CPU's list, or says why not by false, with nothing changed. `owner` is called if the list is full.
+/// Puts a block of either common type on this CPU's list, or says why not by false, with nothing changed. `owner` is called if the list
+/// is full.
+///
+/// The list follows from the type that is tried, not from the state byte: the push need not wait until the byte has come.
 #[inline(always)]
-fn push<'z, 'l: 'z, 'n: 'z, P: Platform>(
-    inside: Inside<'_, Tune, P>,
-    pfn: Pfn,
-    order: Order,
-    owner: impl FnOnce() -> Option<(&'z PcpLists<'l, P>, &'z Zone<'n>)>,
+fn push<'l, 'm: 'l, P: Platform>(
+    guard: LocalGuard<'_, P>,
+    (pfn, order): (Pfn, Order),
+    owner: impl FnOnce() -> Option<&'l PcpLists<'m, P>>,
 ) -> bool {
-    let index = pfn.as_u64().wrapping_sub(inside.origin());
-    let Some(byte) = inside.frame(index) else { return false };
-    // Relaxed: the frame's holder is the caller; anyone else who frees it is what this check finds.
+    let index = pfn.as_u64().wrapping_sub(guard.lists().origin());
+    let Some(byte) = guard.lists().frame(index) else { return false };
+    // Relaxed: the frame's holder is the caller; any other that frees it is what this check finds.
     let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
-    let Some(bits) = state.allocated_as(order) else { return false };
-    if !claim::<P>(byte, state) {
+    let movable = Freed { index: index as u32, order, migrate_type: MigrateType::Movable };
+    if state == movable.allocated() {
+        return push_checked(guard, movable, byte, owner);
+    }
+    let unmovable = Freed { migrate_type: MigrateType::Unmovable, ..movable };
+    state == unmovable.allocated() && push_checked(guard, unmovable, byte, owner)
+}
+
+/// The same for a block whose holder knows its type.
+#[inline(always)]
+fn push_typed<'l, 'm: 'l, P: Platform>(
+    guard: LocalGuard<'_, P>,
+    (pfn, order, migrate_type): (Pfn, Order, MigrateType),
+    owner: impl FnOnce() -> Option<&'l PcpLists<'m, P>>,
+) -> bool {
+    let index = pfn.as_u64().wrapping_sub(guard.lists().origin());
+    let Some(byte) = guard.lists().frame(index) else { return false };
+    let freed = Freed { index: index as u32, order, migrate_type };
+    // Relaxed: as in `push`.
+    byte.load(Ordering::Relaxed) == freed.allocated().raw() && push_checked(guard, freed, byte, owner)
+}
+
+/// A block on its way to a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Freed {
+    pub(crate) index: u32,
+    pub(crate) order: Order,
+    pub(crate) migrate_type: MigrateType,
+}
+
+impl Freed {
+    #[inline(always)]
+    pub(crate) const fn allocated(self) -> StateByte {
+        StateByte::allocated(self.order, self.migrate_type)
+    }
+
+    /// Marks the block as listed. False if another CPU did meanwhile, which only [`Platform::HARDENED`] finds out.
+    #[inline(always)]
+    pub(crate) fn claim<P: Platform>(self, byte: &AtomicU8) -> bool {
+        let listed = StateByte::listed(self.order, self.migrate_type).raw();
+        if P::HARDENED {
+            // Relaxed: it decides which free owns the frame, and publishes nothing.
+            return byte.compare_exchange(self.allocated().raw(), listed, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        }
+        byte.store(listed, Ordering::Relaxed);
+        true
+    }
+}
+
+/// The state byte says that the block is allocated as `freed` has it.
+#[inline(always)]
+fn push_checked<'l, 'm: 'l, P: Platform>(
+    guard: LocalGuard<'_, P>,
+    freed: Freed,
+    byte: &AtomicU8,
+    owner: impl FnOnce() -> Option<&'l PcpLists<'m, P>>,
+) -> bool {
+    let Some(list) = List::place(freed.order, freed.migrate_type) else { return false };
+    if !freed.claim::<P>(byte) {
         return false;
     }
-    if inside.push(StackId::of(order, bits), index as u32) {
-        return true;
-    }
-    overflow(inside, (index as u32, order), byte, owner)
+    guard.lists().push(list, freed.index) || overflow(guard, freed, byte, owner)
 }
 
 /// The list is full. The block is marked as listed.
 #[cold]
 #[inline(never)]
-fn overflow<'z, 'l: 'z, 'n: 'z, P: Platform>(
-    mut inside: Inside<'_, Tune, P>,
-    (index, order): (u32, Order),
+fn overflow<'l, 'm: 'l, P: Platform>(
+    mut guard: LocalGuard<'_, P>,
+    freed: Freed,
     byte: &AtomicU8,
-    owner: impl FnOnce() -> Option<(&'z PcpLists<'l, P>, &'z Zone<'n>)>,
+    owner: impl FnOnce() -> Option<&'l PcpLists<'m, P>>,
 ) -> bool {
-    let Some((lists, zone)) = owner() else {
-        byte.store(StateByte::from_raw(byte.load(Ordering::Relaxed)).listed_again().raw(), Ordering::Relaxed);
+    let Some(lists) = owner() else {
+        byte.store(freed.allocated().raw(), Ordering::Relaxed);
         return false;
     };
-    lists.make_room(zone, &mut inside, index, order);
+    lists.make_room(guard.lists_mut(), freed);
     true
 }
 
@@ -281,7 +369,7 @@ fn overflow<'z, 'l: 'z, 'n: 'z, P: Platform>(
 /// static WAY: PcpRef<Host> = PcpRef::new();
 /// assert_eq!(WAY.alloc(Order::ZERO, MigrateType::Movable), None); // leads nowhere yet
 /// ```
-pub struct PcpRef<P: Platform>(CpuStacksRef<Tune, P>);
+pub struct PcpRef<P: Platform>(AreaRef<P>);
 
 impl<P: Platform> fmt::Debug for PcpRef<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -294,35 +382,41 @@ impl<P: Platform> PcpRef<P> {
         /// Leads nowhere.
         #[must_use]
         pub const fn new() -> Self {
-            Self(CpuStacksRef::new())
+            Self(AreaRef::new())
         }
     }
 
     /// Leads to these lists from now on.
     pub fn set(&self, lists: &'static PcpLists<'static, P>) {
-        self.0.set(&lists.stacks);
+        self.0.set(&lists.areas);
     }
 
     /// The same, and the words that the platform may keep ([`Platform::CPU_WORD`]) lead there too.
     pub fn set_for_words(&self, lists: &'static PcpLists<'static, P>) {
-        self.0.set_for_words(&lists.stacks);
+        self.0.set_for_words(&lists.areas);
     }
 
     /// As [`PcpLists::alloc`].
     #[inline(always)]
     pub fn alloc(&self, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
-        pop(&self.0.enter()?, order, migrate_type)
+        let list = List::place(order, migrate_type)?;
+        pop(&self.0.enter()?, list, StateByte::allocated(order, migrate_type))
     }
 
-    /// As [`PcpLists::free_fast`]; `owner`, the lists and their zone, is called if the list is full.
+    /// As [`PcpLists::free_fast`]; `owner`, the lists, is called if the list is full.
     #[inline(always)]
-    pub fn free(
+    pub fn free(&self, pfn: Pfn, order: Order, owner: impl FnOnce() -> Option<&'static PcpLists<'static, P>>) -> bool {
+        self.0.enter().is_some_and(|guard| push(guard, (pfn, order), owner))
+    }
+
+    /// The same for a block that was allocated with this type, which may be any that has lists.
+    #[inline(always)]
+    pub fn free_typed(
         &self,
-        pfn: Pfn,
-        order: Order,
-        owner: impl FnOnce() -> Option<(&'static PcpLists<'static, P>, &'static Zone<'static>)>,
+        (pfn, order, migrate_type): (Pfn, Order, MigrateType),
+        owner: impl FnOnce() -> Option<&'static PcpLists<'static, P>>,
     ) -> bool {
-        self.0.enter().is_some_and(|inside| push(inside, pfn, order, owner))
+        self.0.enter().is_some_and(|guard| push_typed(guard, (pfn, order, migrate_type), owner))
     }
 }
 
@@ -330,19 +424,4 @@ impl<P: Platform> Default for PcpRef<P> {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Turns an allocated block's state into a listed one's. False if someone else did meanwhile, which only
-/// [`Platform::HARDENED`] finds out.
-#[inline(always)]
-pub(crate) fn claim<P: Platform>(byte: &AtomicU8, state: StateByte) -> bool {
-    if P::HARDENED {
-        let listed = state.listed_again().raw();
-        // Relaxed: it decides who owns the frame, and publishes nothing.
-        return byte.compare_exchange(state.raw(), listed, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-    }
-    // Read again, so that the compiler makes one instruction of it.
-    let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
-    byte.store(state.listed_again().raw(), Ordering::Relaxed);
-    true
 }

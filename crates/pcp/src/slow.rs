@@ -1,24 +1,27 @@
 //! The slow path: signals, refills, overflows, and everything that goes to the zone.
 //!
 //! # Bounded lists
-//! With [`Tuning::Bounded`] each list has a limit of its own. An overflow gives up to `call_limit` of the blocks that
-//! have been there longest back to the zone: half of the list, or all but a batch if nothing has been taken from it since the last one,
-//! as Linux's do in the end when frees follow one another. Limits start at three batches. A list that overflows and then runs dry was too
-//! short: its limit doubles, up to its room. A list that runs dry again without overflowing asks for twice as much, up to all its room in
-//! the end, as long as the zone is above its high watermark; each overflow halves that. Reclaim brings the limits down to one batch.
+//! With [`Tuning::Bounded`] each list has a limit of its own. An overflow hands the blocks that have been there longest over to the
+//! [depot](crate::depot), a batch at a time. If the depot takes none, half of the list is owed to the zone (all but a batch if nothing has
+//! been taken from it since the last overflow, as Linux's lists do in the end when frees follow one another); each call that finds the list
+//! full pays up to `call_limit` blocks of that. Limits start at three batches. A list that overflows and then runs dry was too short: its
+//! limit doubles, up to its room. A list that runs dry takes a batch of the depot, or asks the zone: for twice as much each time that it
+//! runs dry again without overflowing, as long as the zone is above its high watermark; each overflow halves that. Reclaim brings the
+//! limits down to one batch.
 //!
 //! Refills come by whole words of 64 frames where the zone has such, from a pageblock from which no other CPU takes: a word's
 //! state bytes are one cache line, and two CPUs that allocate and free in one line wait for each other at every operation.
 
-use pageblock_buddy::{FreeError, Given, Refill, Zone, word_of};
-use pageblock_frame::sync::{Inside, Ordering, View};
+use pageblock_buddy::{FreeError, Given, Refill, word_of};
+use pageblock_frame::sync::Ordering;
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
 
 use crate::config::Tuning;
-use crate::drain::{SIGNAL_DRAIN, SIGNAL_ISOLATE, SIGNAL_RESIZE};
+use crate::depot::blocks_of;
 use crate::list::List;
-use crate::lists::{PcpLists, claim};
-use crate::tune::{MOST_DOUBLINGS, Tune};
+use crate::lists::{Freed, PcpLists};
+use crate::percpu::{CpuLists, Signals};
+use crate::tune::MOST_DOUBLINGS;
 
 /// What a CPU may do with its lists now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,83 +38,126 @@ impl<P: Platform> PcpLists<'_, P> {
     /// Allocates where [`alloc`](Self::alloc) could not: answers signals, refills the list, or goes to the zone. The caller has
     /// tested the watermarks; a refill may take up to a batch below them, as in Linux.
     #[cold]
-    pub fn alloc_slow(
-        &self,
-        zone: &Zone<'_>,
-        order: Order,
-        migrate_type: MigrateType,
-        flags: AllocFlags,
-    ) -> Option<Pfn> {
+    pub fn alloc_slow(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         let list = List::of(self.config.set, order, migrate_type);
         if let Some(list) = list
             && !flags.contains(AllocFlags::HIGHATOMIC)
         {
-            if let Some(mut inside) = self.stacks.enter() {
-                if self.attend(zone, &mut inside) != Use::Not
-                    && let Some(index) = self.take(zone, &mut inside, (list, migrate_type))
+            if let Some(mut guard) = self.areas.enter() {
+                let using = self.attend(guard.lists_mut());
+                if using != Use::Not
+                    && let Some(index) = self.take(guard.lists_mut(), list, migrate_type, using)
                 {
-                    zone.states().set(index, StateByte::allocated(order, migrate_type));
+                    self.zone.states().set(index, StateByte::allocated(order, migrate_type));
                     return Some(self.pfn_of(index));
                 }
             } else {
-                self.note_busy();
+                self.count_busy();
             }
         }
-        let pfn = zone.alloc::<P>(order, migrate_type, flags)?;
-        self.past.count_given(order);
+        let pfn = self.zone.alloc::<P>(order, migrate_type, flags)?;
+        self.bypass.count_given(order);
         Some(pfn)
     }
 
     /// Takes a block from a list, refilled if it is empty.
-    fn take(
-        &self,
-        zone: &Zone<'_>,
-        view: &mut View<'_, Tune>,
-        (list, migrate_type): (List, MigrateType),
-    ) -> Option<u32> {
+    fn take(&self, lists: &mut CpuLists<'_>, list: List, migrate_type: MigrateType, using: Use) -> Option<u32> {
         let accounted = self.config.tuning != Tuning::Bounded;
         if accounted {
-            view.value().note_alloc(self.config.tuning);
+            lists.tune().note_alloc(self.config.tuning);
         }
-        if view.len(list.stack()) == 0 {
-            let order = list.order();
+        if lists.len(list) == 0 {
             let got = if accounted {
-                let blocks = self.accounted_refill(zone, view, list);
-                view.fill(list.stack(), blocks, |slots| zone.alloc_bulk::<P>(order, migrate_type, slots))
+                let blocks = self.accounted_refill(lists, list);
+                lists.fill(list, blocks, |slots| self.zone.alloc_bulk::<P>(list.order(), migrate_type, slots))
             } else {
-                let (least, room) = self.bounded_refill(zone, view, list);
-                let refill = Refill { order, migrate_type, cpu: Self::own_cpu(), least };
-                view.fill(list.stack(), room, |slots| zone.refill::<P>(refill, slots))
+                self.refill(lists, list, migrate_type, using)
             };
-            view.value().count += got << order.as_u8();
+            lists.tune().count += got << list.order().as_u8();
         }
-        let (index, _) = view.pop_always(list.stack())?;
+        let (index, _) = lists.pop_always(list)?;
         let frames = list.order().frames() as u32;
-        let tune = view.value();
+        let tune = lists.tune();
         tune.count = tune.count.saturating_sub(frames);
         Some(index)
     }
 
+    /// Fills an empty bounded list: with a batch of the depot, or from the zone. Where the list may not be added to, the depot may hold
+    /// blocks of the isolated pageblock, and stays as it is.
+    fn refill(&self, lists: &mut CpuLists<'_>, list: List, migrate_type: MigrateType, using: Use) -> u32 {
+        let (least, room) = self.bounded_refill(lists, list);
+        if using == Use::Full && self.depot.depth(list) > 0 {
+            let got = self.pop_batch(lists, list);
+            if got > 0 {
+                return got;
+            }
+        }
+        let refill = Refill { order: list.order(), migrate_type, cpu: Self::own_cpu(), least };
+        lists.fill(list, room, |slots| self.zone.refill::<P>(refill, slots))
+    }
+
+    /// Puts a batch of the depot on an empty list. Returns its blocks.
+    fn pop_batch(&self, lists: &mut CpuLists<'_>, list: List) -> u32 {
+        let blocks = blocks_of(list.order());
+        if lists.capacity(list) < blocks {
+            return 0;
+        }
+        let mut spare = lists.tune().spare;
+        let got = lists.fill(list, blocks, |slots| {
+            let mut got = 0;
+            self.depot.pop(list, &mut spare, |batch| {
+                slots.iter_mut().zip(batch).for_each(|(slot, block)| *slot = *block);
+                got = batch.len();
+            });
+            got
+        });
+        lists.tune().spare = spare;
+        got
+    }
+
+    /// Hands the oldest blocks of a list over to the depot. False if it does not take them: while the zone is reclaimed what is freed
+    /// is to go back to it.
+    fn push_batch(&self, lists: &mut CpuLists<'_>, list: List) -> bool {
+        let blocks = blocks_of(list.order());
+        if !self.depot.has_room(list) || lists.len(list) < blocks || self.reclaiming.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut spare = lists.tune().spare;
+        let handed =
+            lists.take_oldest(
+                list,
+                blocks,
+                |oldest| {
+                    if self.depot.push(list, &mut spare, oldest) { oldest.len() } else { 0 }
+                },
+            );
+        let tune = lists.tune();
+        tune.spare = spare;
+        tune.count = tune.count.saturating_sub(handed << list.order().as_u8());
+        handed > 0
+    }
+
     /// How many blocks a bounded list that ran dry asks for, and for how many it has room.
-    fn bounded_refill(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, list: List) -> (u32, u32) {
+    fn bounded_refill(&self, lists: &mut CpuLists<'_>, list: List) -> (u32, u32) {
         let order = list.order();
         let batch = self.sizes().batch;
-        let capacity = view.capacity(list.stack());
-        let limit = view.limit(list.stack());
-        let tune = &mut view.value().lists[list.index()];
+        let capacity = lists.capacity(list);
+        let limit = lists.limit(list);
+        let tune = &mut lists.tune().lists[list.index()];
         if core::mem::take(&mut tune.overflowed) {
             // Too short: it had to give back what it now asks for.
-            view.set_limit(list.stack(), limit.saturating_mul(2).min(capacity));
+            lists.set_limit(list, limit.saturating_mul(2).min(capacity));
         } else {
             tune.doublings = (tune.doublings + 1).min(MOST_DOUBLINGS);
         }
         if order.as_u8() > pageblock_frame::COSTLY_ORDER.as_u8() {
             return (1, 1);
         }
-        let doublings = view.value().lists[list.index()].doublings;
+        let doublings = lists.tune().lists[list.index()].doublings;
         let eighth = (batch / 8).max(1);
-        let plenty = zone.free_frames() > zone.watermarks().high;
+        let plenty = self.zone.free_frames() > self.zone.watermarks().high;
         let frames = if plenty { eighth << doublings } else { (eighth << doublings).min(batch + 1) };
+        let frames = frames.min(MOST_REFILL << order.as_u8());
         // At least half of the list stays empty, so that the frees that follow find room: unless none follow.
         let room = if plenty && doublings == MOST_DOUBLINGS { capacity } else { capacity.div_ceil(2) };
         let room = room.max(1);
@@ -121,52 +167,60 @@ impl<P: Platform> PcpLists<'_, P> {
     /// A list is at its limit: gives some of it back to the zone, and puts the block on it after all. The block is marked as
     /// listed, and its frame is the caller's.
     #[cold]
-    pub(crate) fn make_room(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, index: u32, order: Order) {
-        let state = zone.states().get(index);
-        let list = state.migrate_type().and_then(|t| List::of(self.config.set, order, t));
-        let Some(list) = list else {
-            // Of a type without lists. We own the frame: as if it had never been marked.
-            zone.free_bulk::<P>(order, &[index]);
+    pub(crate) fn make_room(&self, lists: &mut CpuLists<'_>, freed: Freed) {
+        let Freed { index, order, migrate_type } = freed;
+        let Some(list) = List::of(self.config.set, order, migrate_type) else {
+            // Such blocks have no list in this set. The frame is the caller's, as if it had never been marked.
+            self.zone.free_bulk::<P>(order, &[index]);
             return;
         };
-        if !view.push(list.stack(), index) {
-            let len = view.len(list.stack());
-            let limit = view.limit(list.stack());
-            let excess = len.saturating_sub(limit);
-            // Half at least stays; or a batch, where nothing has been taken since the last time; unless the limit has come down.
-            let taken = view.popped(list.stack()) as u32;
-            let tune = &mut view.value().lists[list.index()];
-            let last = core::mem::replace(&mut tune.popped, taken);
-            let batch = (self.sizes().batch + 1) >> order.as_u8();
-            let stays = if taken == last { batch.min(limit / 2) } else { limit / 2 };
-            let some = (limit - stays).max(excess).min(self.config.call_limit).max(1);
-            let some = words_first(view.frames_of(list.stack()), self.config.call_limit).unwrap_or(some);
-            self.give_back(zone, view, list, some);
-            let tune = &mut view.value().lists[list.index()];
-            tune.overflowed = true;
-            tune.doublings = tune.doublings.saturating_sub(1);
-            if !view.push(list.stack(), index) {
-                zone.free_bulk::<P>(order, &[index]);
-            }
+        if lists.push(list, index) {
+            return;
         }
+        let handed = self.push_batch(lists, list);
+        if !handed {
+            self.give_back_part(lists, list);
+        }
+        let tune = &mut lists.tune().lists[list.index()];
+        tune.overflowed = true;
+        tune.doublings = tune.doublings.saturating_sub(1);
+        if !lists.push(list, index) {
+            self.zone.free_bulk::<P>(order, &[index]);
+        }
+    }
+
+    /// Gives a part of a list that is at its limit back to the zone: what is more than half of it is owed, and paid by this call and the
+    /// next ones that find the list full, at most `call_limit` blocks each.
+    fn give_back_part(&self, lists: &mut CpuLists<'_>, list: List) {
+        let limit = lists.limit(list);
+        let excess = lists.len(list).saturating_sub(limit);
+        // Half at least stays; or a batch, where nothing has been taken since the last time; unless the limit has come down.
+        let taken = lists.popped(list) as u16;
+        let tune = &mut lists.tune().lists[list.index()];
+        let last = core::mem::replace(&mut tune.popped, taken);
+        let batch = (self.sizes().batch + 1) >> list.order().as_u8();
+        let stays = if taken == last { batch.min(limit / 2) } else { limit / 2 };
+        let some = (limit - stays).max(excess).min(self.config.call_limit).max(1);
+        let some = words_first(lists.frames_of(list), self.config.call_limit).unwrap_or(some);
+        self.give_back(lists, list, some);
     }
 
     /// Gives up to `blocks` of a list's blocks, those that have been there longest, back to the zone. Returns how many: with
     /// bounded lists perhaps less, but one at least.
-    pub(crate) fn give_back(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, list: List, blocks: u32) -> u32 {
-        if view.len(list.stack()) == 0 {
+    pub(crate) fn give_back(&self, lists: &mut CpuLists<'_>, list: List, blocks: u32) -> u32 {
+        if lists.len(list) == 0 {
             return 0;
         }
         let order = list.order();
-        let given = view.take_oldest(list.stack(), blocks, |oldest| {
+        let given = lists.take_oldest(list, blocks, |oldest| {
             let given = match self.config.tuning {
-                Tuning::Bounded => zone.free_some::<P>(order, oldest),
-                _ => Given { done: oldest.len(), refused: zone.free_bulk::<P>(order, oldest) },
+                Tuning::Bounded => self.zone.free_some::<P>(order, oldest),
+                _ => Given { done: oldest.len(), refused: self.zone.free_bulk::<P>(order, oldest) },
             };
             debug_assert_eq!(given.refused, 0, "blocks on a list are marked as listed");
             given.done
         });
-        let tune = view.value();
+        let tune = lists.tune();
         tune.count = tune.count.saturating_sub(given << order.as_u8());
         given
     }
@@ -177,78 +231,76 @@ impl<P: Platform> PcpLists<'_, P> {
     /// # Errors
     /// [`FreeError`] says what the frame is instead; nothing has changed.
     #[cold]
-    pub fn free_slow(&self, zone: &Zone<'_>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub fn free_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let index = self.index_of(pfn);
-        if !crate::list::has_lists(order) {
-            return zone.free::<P>(pfn, order);
-        }
-        let Some(mut inside) = self.stacks.enter() else {
-            self.note_busy();
-            return zone.free::<P>(pfn, order);
+        let Some(mut guard) = self.areas.enter() else {
+            self.count_busy();
+            return self.zone.free::<P>(pfn, order);
         };
-        let using = self.attend(zone, &mut inside);
-        let Some(byte) = inside.frame_always(index) else { return Err(FreeError::OutOfRange) };
+        let using = self.attend(guard.lists_mut());
+        let Some(byte) = guard.lists().frame_always(index) else { return Err(FreeError::OutOfRange) };
         let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
-        let Some(list) = self.list_of(state, order).filter(|_| using == Use::Full) else {
-            drop(inside);
-            return zone.free::<P>(pfn, order);
+        let typed = state.migrate_type().filter(|&t| state == StateByte::allocated(order, t) && using == Use::Full);
+        let Some((migrate_type, list)) = typed.and_then(|t| Some((t, List::of(self.config.set, order, t)?))) else {
+            drop(guard);
+            return self.zone.free::<P>(pfn, order);
         };
-        if !claim::<P>(byte, state) {
-            return Err(zone.wrong_free(index as u32));
+        let freed = Freed { index: index as u32, order, migrate_type };
+        if !freed.claim::<P>(byte) {
+            return Err(self.zone.wrong_free(freed.index));
         }
         if self.config.tuning == Tuning::Bounded {
-            self.make_room(zone, &mut inside, index as u32, order);
+            self.make_room(guard.lists_mut(), freed);
         } else {
-            self.accounted_free(zone, &mut inside, (list, index as u32));
+            self.accounted_free(guard.lists_mut(), list, freed.index);
         }
         Ok(())
     }
 
-    /// The list on which an allocated block of this order goes; `None` if it is not one.
-    fn list_of(&self, state: StateByte, order: Order) -> Option<List> {
-        state.allocated_as(order)?;
-        List::of(self.config.set, order, state.migrate_type()?)
-    }
-
     /// Answers what the others have asked for, as far as one call may go, and says what the lists are good for now.
-    fn attend(&self, zone: &Zone<'_>, inside: &mut Inside<'_, Tune, P>) -> Use {
-        let seen = inside.answer(SIGNAL_RESIZE);
-        if seen & SIGNAL_RESIZE != 0 {
-            self.apply_sizes(inside);
+    fn attend(&self, lists: &mut CpuLists<'_>) -> Use {
+        let seen = lists.answer(Signals::RESIZE);
+        if seen.has(Signals::RESIZE) {
+            self.apply_sizes(lists);
         }
-        if seen & SIGNAL_DRAIN != 0 {
-            if self.drain_some(zone, inside, self.config.call_limit) {
-                inside.answer(SIGNAL_DRAIN);
+        if seen.has(Signals::DRAIN) {
+            if self.drain_some(lists, self.config.call_limit) {
+                lists.answer(Signals::DRAIN);
             }
             return Use::Not;
         }
-        if seen & SIGNAL_ISOLATE != 0 { Use::TakeOnly } else { Use::Full }
+        if seen.has(Signals::ISOLATE) { Use::TakeOnly } else { Use::Full }
     }
 
-    /// Gives back up to `blocks` blocks of whatever lists. True if all lists are empty then.
-    pub(crate) fn drain_some(&self, zone: &Zone<'_>, view: &mut View<'_, Tune>, blocks: u32) -> bool {
+    /// Gives back up to `blocks` blocks of this CPU's lists and of the depot. True if all are empty then.
+    pub(crate) fn drain_some(&self, lists: &mut CpuLists<'_>, blocks: u32) -> bool {
         let mut left = blocks;
         for list in List::all(self.config.set) {
-            left -= self.give_back(zone, view, list, left);
-            if view.len(list.stack()) > 0 {
-                return false;
+            loop {
+                left -= self.give_back(lists, list, left);
+                if lists.len(list) > 0 {
+                    return false;
+                }
+                if self.depot.depth(list) == 0 || self.pop_batch(lists, list) == 0 {
+                    break;
+                }
             }
         }
         true
     }
 
     /// Sets the limits of the lists to what the sizes and reclaim ask for.
-    pub(crate) fn apply_sizes(&self, view: &mut View<'_, Tune>) {
+    pub(crate) fn apply_sizes(&self, lists: &mut CpuLists<'_>) {
         let sizes = self.sizes();
-        view.value().high = sizes.high;
+        lists.tune().high = sizes.high;
         if self.config.tuning != Tuning::Bounded {
             return;
         }
         let reclaiming = self.reclaiming.load(Ordering::Relaxed);
         for list in List::all(self.config.set) {
             let frames = if reclaiming { sizes.batch } else { 3 * (sizes.batch + 1) };
-            let least = u32::from(view.capacity(list.stack()) > 0);
-            view.set_limit(list.stack(), (frames >> list.order().as_u8()).max(least));
+            let least = u32::from(lists.capacity(list) > 0);
+            lists.set_limit(list, (frames >> list.order().as_u8()).max(least));
         }
     }
 }
@@ -268,7 +320,9 @@ fn words_first(oldest: &[u32], call_limit: u32) -> Option<u32> {
     })
 }
 
+/// Most blocks that one refill asks for; where the zone has a whole word of 64 frames, that comes.
+const MOST_REFILL: u32 = 32;
 /// Whole words that one call gives back.
-const MOST_WORDS: usize = 2;
+const MOST_WORDS: usize = 1;
 /// Frames that a word of the zone's free maps describes.
 const WORD: u32 = 64;

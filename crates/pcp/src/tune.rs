@@ -1,7 +1,7 @@
 //! What each CPU remembers beside its lists: only its slow operations look at it.
 
-use pageblock_frame::sync::STACKS;
-
+use crate::depot::Spare;
+use crate::list::LISTS;
 use crate::sizing::Sizes;
 
 /// A CPU's memory of how its lists have been used.
@@ -14,17 +14,19 @@ use crate::sizing::Sizes;
 /// | `freed` | 0 to 32 batches | frames freed of late, halved by each allocation (self-tuning) |
 /// | `refills` | 0 to 5 | how often the refill has doubled (self-tuning) |
 /// | `high_before` | – | the free before was of a high order |
+/// | `spare` | a batch without blocks, or none | exchanges with the depot |
 /// | `lists` | overflows and doublings of each; see [`crate::slow`] | bounded lists |
 #[derive(Clone, Copy, Debug)]
-pub struct Tune {
+pub(crate) struct Tune {
     pub(crate) count: u32,
     pub(crate) high: u32,
+    pub(crate) freed: u32,
     pub(crate) factor: u8,
     pub(crate) refills: u8,
     pub(crate) high_before: bool,
-    pub(crate) freed: u32,
+    pub(crate) spare: Spare,
     /// For each list: overflows since it ran dry, and the doublings of its refill.
-    pub(crate) lists: [ListTune; STACKS],
+    pub(crate) lists: [ListTune; LISTS],
 }
 
 /// What a bounded list remembers.
@@ -35,7 +37,7 @@ pub(crate) struct ListTune {
     /// How often its refill has doubled, 0 to [`MOST_DOUBLINGS`].
     pub(crate) doublings: u8,
     /// Blocks that had been taken off it when it last overflowed, counted from anywhere.
-    pub(crate) popped: u32,
+    pub(crate) popped: u16,
 }
 
 /// Doublings of free factor, self-tuned refill and bounded refill.
@@ -44,7 +46,16 @@ pub(crate) const MOST_DOUBLINGS: u8 = 5;
 impl Tune {
     pub(crate) const fn new(sizes: Sizes) -> Self {
         // The first refill is a batch: it comes with one doubling more.
-        let list = ListTune { overflowed: false, doublings: 2, popped: u32::MAX };
-        Self { count: 0, high: sizes.high, factor: 0, refills: 0, high_before: false, freed: 0, lists: [list; STACKS] }
+        let list = ListTune { overflowed: false, doublings: 2, popped: u16::MAX };
+        Self {
+            count: 0,
+            high: sizes.high,
+            factor: 0,
+            refills: 0,
+            high_before: false,
+            spare: Spare::NONE,
+            freed: 0,
+            lists: [list; LISTS],
+        }
     }
 }

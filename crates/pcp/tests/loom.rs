@@ -15,13 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
-use pageblock_frame::sync::{AtomicU8, CpuWord};
+use pageblock_frame::sync::{AtomicU8, PerCpuPtr};
 use pageblock_frame::{AllocFlags, CpuId, MigrateType, NodeId, Order, Pageblock, Pfn, PfnRange, Platform, ZoneKind};
-use pageblock_pcp::{PcpConfig, PcpLists, PcpRef, Sizing};
+use pageblock_pcp::model::{BATCH, Depot, Hand};
+use pageblock_pcp::{PcpConfig, PcpLists, PcpRef, Reclaim, Sizing};
 
 loom::thread_local! {
     static CPU: Cell<u32> = Cell::new(0);
-    static WORD: Cell<CpuWord> = Cell::new(CpuWord::new());
+    static WORD: Cell<PerCpuPtr> = Cell::new(PerCpuPtr::new());
 }
 
 #[derive(Debug)]
@@ -42,11 +43,11 @@ unsafe impl<const HARD: bool> Platform for Machine<HARD> {
         CpuId::new(CPU.with(Cell::get))
     }
 
-    fn cpu_word() -> CpuWord {
+    fn cpu_word() -> PerCpuPtr {
         WORD.with(Cell::get)
     }
 
-    fn set_cpu_word(word: CpuWord) {
+    unsafe fn set_cpu_word(word: PerCpuPtr) {
         WORD.with(|own| own.set(word));
     }
 }
@@ -73,41 +74,42 @@ impl<const HARD: bool> Fixture<HARD> {
             Zone::new::<Machine<HARD>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
-        let lists: &_ = Box::leak(Box::new(PcpLists::model(config, &zone, 2, 2)));
-        let fixture = Self { zone: Box::leak(Box::new(zone)), lists, way: PcpRef::new() };
+        let zone: &_ = Box::leak(Box::new(zone));
+        let lists: &_ = Box::leak(Box::new(PcpLists::model(config, zone, 2, 2)));
+        let fixture = Self { zone, lists, way: PcpRef::new() };
         fixture.way.set_for_words(lists);
-        fixture.on(1, |f| f.lists.handle_kick(f.zone));
-        fixture.on(0, |f| f.lists.handle_kick(f.zone));
+        fixture.on(1, |f| f.lists.handle_kick());
+        fixture.on(0, |f| f.lists.handle_kick());
         Arc::new(fixture)
     }
 
     /// Runs as a CPU. Main does so only while no thread is that CPU.
     fn on<R>(&self, cpu: u32, work: impl FnOnce(&Self) -> R) -> R {
         let before = CPU.with(|current| current.replace(cpu));
-        WORD.with(|word| word.set(CpuWord::new()));
+        WORD.with(|word| word.set(PerCpuPtr::new()));
         let result = work(self);
         CPU.with(|current| current.set(before));
-        WORD.with(|word| word.set(CpuWord::new()));
+        WORD.with(|word| word.set(PerCpuPtr::new()));
         result
     }
 
     fn alloc(&self) -> Option<Pfn> {
         let t = MigrateType::Movable;
-        self.way.alloc(Order::ZERO, t).or_else(|| self.lists.alloc_slow(self.zone, Order::ZERO, t, NONE))
+        self.way.alloc(Order::ZERO, t).or_else(|| self.lists.alloc_slow(Order::ZERO, t, NONE))
     }
 
     fn free(&self, pfn: Pfn) -> Result<(), FreeError> {
-        if self.way.free(pfn, Order::ZERO, || Some((self.lists, self.zone))) {
+        if self.way.free(pfn, Order::ZERO, || Some(self.lists)) {
             return Ok(());
         }
-        self.lists.free(self.zone, pfn, Order::ZERO)
+        self.lists.free(pfn, Order::ZERO)
     }
 
     /// Every frame is free or on a list, and both agree.
     fn check(&self, held: u64) {
         assert_eq!(self.zone.free_frames() + self.lists.frames() + held, FRAMES);
         assert_eq!(self.zone.check(), Ok(()));
-        assert_eq!(self.lists.check(self.zone), Ok(()));
+        assert_eq!(self.lists.check(), Ok(()));
     }
 }
 
@@ -152,7 +154,7 @@ fn an_owner_against_a_drain_request() {
             let a = f.alloc().unwrap();
             f.free(a).unwrap();
         });
-        fixture.on(1, |f| f.lists.drain_cpu(f.zone, CpuId::new(0))).unwrap();
+        fixture.on(1, |f| f.lists.drain_cpu(CpuId::new(0))).unwrap();
         owner.join().unwrap();
         // The request was answered in the middle, or is by the owner's next operation.
         count(if fixture.lists.wait(0).is_ok() { &DURING } else { &AFTER });
@@ -172,9 +174,9 @@ fn a_drained_list_is_seen_empty() {
         let fixture = Fixture::<false>::new();
         let first = fixture.alloc().unwrap();
         fixture.free(first).unwrap();
-        let owner = spawn(&fixture, 0, |f| f.lists.handle_kick(f.zone));
+        let owner = spawn(&fixture, 0, |f| f.lists.handle_kick());
         fixture.on(1, |f| {
-            let _ = f.lists.drain_cpu(f.zone, CpuId::new(0));
+            let _ = f.lists.drain_cpu(CpuId::new(0));
             if f.lists.wait(0).is_ok() {
                 // Without a lock: what the owner gave back happened before its answer.
                 assert_eq!(f.zone.free_frames(), FRAMES);
@@ -182,7 +184,7 @@ fn a_drained_list_is_seen_empty() {
             }
         });
         owner.join().unwrap();
-        fixture.lists.handle_kick(fixture.zone);
+        fixture.lists.handle_kick();
         assert_eq!(fixture.zone.free_frames(), FRAMES);
         fixture.check(0);
     });
@@ -234,7 +236,7 @@ fn an_offline_cpu_is_taken_over() {
             list.map(|pfn| f.free(pfn).unwrap());
         });
         fixture.on(1, |f| {
-            if f.lists.take_over(f.zone, CpuId::new(0)).is_err() {
+            if f.lists.take_over(CpuId::new(0)).is_err() {
                 count(&EARLY);
             }
         });
@@ -303,7 +305,7 @@ fn a_drain_against_isolation() {
         });
         fixture.on(1, |f| {
             f.zone.isolate_block::<Machine<false>>(Pfn::new(0)).unwrap();
-            f.lists.begin_isolation(f.zone);
+            f.lists.begin_isolation();
         });
         let got = owner.join().unwrap();
         count(if got.is_none() { &KEPT_OUT } else { &BEFORE });
@@ -325,4 +327,181 @@ fn a_drain_against_isolation() {
         fixture.check(0);
     });
     happened(&[("the frame stays in the isolated block", &KEPT_OUT), ("the frame comes back before", &BEFORE)]);
+}
+
+/// A CPU that has answered a change of sizes has the sizes.
+#[test]
+fn an_owner_that_answers_sees_the_new_sizes() {
+    static NEW: AtomicUsize = AtomicUsize::new(0);
+    static OLD: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let other = spawn(&fixture, 1, |f| f.lists.set_reclaim(Reclaim::Active));
+        // Two blocks, the room of a list, and a batch, which is one, while memory is reclaimed.
+        let limit = fixture.on(0, |f| {
+            f.lists.handle_kick();
+            f.lists.own_limit().unwrap()
+        });
+        other.join().unwrap();
+        count(if limit == 1 { &NEW } else { &OLD });
+        assert!(limit == 1 || fixture.lists.awaits_resize(CpuId::new(0)), "answered with the old sizes");
+    });
+    happened(&[("the owner has the new sizes", &NEW), ("the owner was earlier", &OLD)]);
+}
+
+/// Whoever only looks at an offline CPU's lists has left them before the CPU is back.
+#[test]
+fn a_look_at_an_offline_cpu_is_over_before_it_is_back() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    static ONLINE: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let owner = spawn(&fixture, 0, |f| {
+            let a = f.alloc().unwrap();
+            f.free(a).unwrap();
+            f.lists.go_offline().unwrap();
+            // Waits for the look, if it is under way.
+            f.lists.come_online().unwrap();
+            let a = f.alloc().unwrap();
+            f.free(a).unwrap();
+        });
+        let seen = fixture.on(1, |f| f.lists.look_offline(CpuId::new(0)));
+        assert!(seen.is_none_or(|blocks| blocks == 1));
+        count(if seen.is_some() { &SEEN } else { &ONLINE });
+        owner.join().unwrap();
+        fixture.check(0);
+    });
+    happened(&[("the look found the CPU offline", &SEEN), ("the look found it online", &ONLINE)]);
+}
+
+/// Two offline guards at once would be two owners of one list.
+#[test]
+fn of_two_takers_one_is_let_in() {
+    static ONE: AtomicUsize = AtomicUsize::new(0);
+    static BOTH: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let first = fixture.alloc().unwrap();
+        fixture.free(first).unwrap();
+        fixture.lists.go_offline().unwrap();
+        let other = spawn(&fixture, 1, |f| f.lists.take_over(CpuId::new(0)).is_ok());
+        let mine = fixture.on(1, |f| f.lists.take_over(CpuId::new(0)).is_ok());
+        let theirs = other.join().unwrap();
+        assert!(mine || theirs);
+        count(if mine && theirs { &BOTH } else { &ONE });
+        fixture.check(0);
+    });
+    happened(&[("the takers meet", &ONE), ("one comes after the other", &BOTH)]);
+}
+
+#[test]
+fn a_batch_is_handed_over_whole() {
+    static GOT: AtomicUsize = AtomicUsize::new(0);
+    static EARLY: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let depot = Arc::new(Depot::new(2).unwrap());
+        let other = {
+            let depot = depot.clone();
+            thread::spawn(move || {
+                let mut hand = Hand::default();
+                assert!(depot.push(&mut hand, 10) && depot.push(&mut hand, 20));
+                hand
+            })
+        };
+        let mut hand = Hand::default();
+        let mut got: Vec<u32> = (0..2).filter_map(|_| depot.pop(&mut hand)).collect();
+        let mut theirs = other.join().unwrap();
+        count(if got.is_empty() { &EARLY } else { &GOT });
+        got.extend(std::iter::from_fn(|| depot.pop(&mut theirs)));
+        got.sort();
+        assert_eq!(got, [10, 20], "each batch once");
+        assert_eq!(depot.empties([hand, theirs]), 2);
+    });
+    happened(&[("a batch is popped while the other CPU pushes", &GOT), ("the stack is found empty", &EARLY)]);
+}
+
+/// A CPU that has looked at the top of the stack must notice that it was popped and pushed again meanwhile: the batch below has changed.
+#[test]
+fn a_batch_that_comes_back_is_not_mistaken() {
+    static BETWEEN: AtomicUsize = AtomicUsize::new(0);
+    static APART: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let depot = Arc::new(Depot::new(3).unwrap());
+        let mut hand = Hand::default();
+        assert!(depot.push(&mut hand, 10) && depot.push(&mut hand, 20));
+        let other = {
+            let depot = depot.clone();
+            thread::spawn(move || {
+                let mut hand = Hand::default();
+                let first = depot.pop(&mut hand);
+                let second = depot.pop(&mut hand);
+                // The batch that was on top, with the spare's number, is on top again; what was below is this CPU's.
+                let back = first.is_some_and(|first| depot.push(&mut hand, first));
+                (hand, [first.filter(|_| !back), second])
+            })
+        };
+        let mine = depot.pop(&mut hand);
+        let (mut theirs, kept) = other.join().unwrap();
+        count(if kept.iter().flatten().count() == 1 && mine.is_some() { &BETWEEN } else { &APART });
+        let mut all: Vec<u32> = kept.into_iter().chain([mine]).flatten().collect();
+        all.extend(std::iter::from_fn(|| depot.pop(&mut theirs)));
+        all.sort();
+        assert_eq!(all, [10, 20], "each batch once");
+        assert_eq!(depot.empties([hand, theirs]), 3);
+    });
+    happened(&[("the CPUs share the batches", &BETWEEN), ("one CPU has both", &APART)]);
+}
+
+/// Nothing of an isolated pageblock comes out of the depot, and nothing stays in it, although a CPU was about to push when the isolation
+/// began.
+#[test]
+fn a_hand_over_against_isolation() {
+    static PUSHED: AtomicUsize = AtomicUsize::new(0);
+    static DIRECT: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let held: Vec<Pfn> = (0..=BATCH).map(|_| fixture.alloc().unwrap()).collect();
+        fixture.lists.drain_all();
+        fixture.on(0, |f| f.lists.handle_kick());
+        let owner = spawn(&fixture, 0, move |f| {
+            held.into_iter().for_each(|pfn| f.free(pfn).unwrap());
+            f.lists.in_depot()
+        });
+        fixture.on(1, |f| {
+            f.zone.isolate_block::<Machine<false>>(Pfn::new(0)).unwrap();
+            f.lists.begin_isolation();
+            assert_eq!(f.alloc(), None, "all of the zone is isolated");
+        });
+        let pushed = owner.join().unwrap() > 0;
+        count(if pushed { &PUSHED } else { &DIRECT });
+        fixture.on(0, |f| f.lists.handle_kick());
+        assert_eq!((fixture.lists.wait(0), fixture.lists.frames()), (Ok(()), 0));
+        assert_eq!(fixture.on(1, |f| f.alloc()), None);
+        fixture.on(1, |f| {
+            f.zone.unisolate_block::<Machine<false>>(Pfn::new(0)).unwrap();
+            f.lists.end_isolation();
+        });
+        fixture.check(0);
+    });
+    happened(&[("a batch went into the depot", &PUSHED), ("all went to the zone", &DIRECT)]);
+}
+
+/// What one CPU frees another allocates, by way of the depot.
+#[test]
+fn a_batch_goes_from_cpu_to_cpu() {
+    static OVER: AtomicUsize = AtomicUsize::new(0);
+    static FRESH: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        let fixture = Fixture::<false>::new();
+        let held: Vec<Pfn> = (0..=BATCH).map(|_| fixture.alloc().unwrap()).collect();
+        let first = held[0];
+        let owner = spawn(&fixture, 0, move |f| held.into_iter().for_each(|pfn| f.free(pfn).unwrap()));
+        let got = fixture.on(1, |f| f.alloc().unwrap());
+        owner.join().unwrap();
+        count(if (first.as_u64()..first.as_u64() + 3).contains(&got.as_u64()) { &OVER } else { &FRESH });
+        fixture.check(1);
+        fixture.on(1, |f| f.free(got)).unwrap();
+        fixture.check(0);
+    });
+    happened(&[("the other CPU takes the batch over", &OVER), ("the other CPU asks the zone", &FRESH)]);
 }

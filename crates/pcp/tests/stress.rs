@@ -15,7 +15,7 @@ const FRAMES: u64 = 1 << 17;
 const CPUS: u32 = 8;
 
 struct Fixture<const N: usize> {
-    zone: Zone<'static>,
+    zone: &'static Zone<'static>,
     lists: PcpLists<'static, Host<N>>,
     /// Blocks on their way from one CPU to another. Not behind the standard library's lock, whose slow path no sanitizer sees.
     market: Lock<Vec<(Pfn, Order)>>,
@@ -28,14 +28,15 @@ impl<const N: usize> Fixture<N> {
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let zone = Zone::new::<Host<N>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
+        let zone: &_ = Box::leak(Box::new(zone));
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Host<N>>::bytes(&config, span, CPUS)].leak();
-        let lists = PcpLists::carve(config, &zone, CPUS, &mut Carver::new(raw)).unwrap();
+        let lists = PcpLists::carve(config, zone, CPUS, &mut Carver::new(raw)).unwrap();
         assert_eq!(lists.cpus(), CPUS as usize);
         Self { zone, lists, market: Lock::new(Vec::new()) }
     }
 
     fn alloc(&self, order: Order, t: MigrateType) -> Option<Pfn> {
-        self.lists.alloc(order, t).or_else(|| self.lists.alloc_slow(&self.zone, order, t, AllocFlags::empty()))
+        self.lists.alloc(order, t).or_else(|| self.lists.alloc_slow(order, t, AllocFlags::empty()))
     }
 
     /// One CPU's life. Returns what it holds in the end.
@@ -50,8 +51,8 @@ impl<const N: usize> Fixture<N> {
         let mut held: Vec<(Pfn, Order)> = Vec::new();
         for _ in 0..steps {
             match random(2000) {
-                0 => drop(self.lists.drain_cpu(&self.zone, CpuId::new(random(u64::from(CPUS)) as u32))),
-                1 => drop(self.lists.drain_all(&self.zone)),
+                0 => drop(self.lists.drain_cpu(CpuId::new(random(u64::from(CPUS)) as u32))),
+                1 => drop(self.lists.drain_all()),
                 2 => {
                     self.lists.go_offline().unwrap();
                     for _ in 0..random(50) {
@@ -61,21 +62,21 @@ impl<const N: usize> Fixture<N> {
                     self.lists.come_online().unwrap();
                 }
                 3 => {
-                    self.lists.begin_isolation(&self.zone);
+                    self.lists.begin_isolation();
                     self.lists.end_isolation();
                 }
                 4..40 => self.trade(&mut held),
                 n if n % 2 == 0 && held.len() < 1000 => {
-                    let order = Order::new([0, 0, 0, 0, 1, 2, 3, 9][random(8) as usize]).unwrap();
+                    let order = Order::new([0, 0, 0, 0, 1, 2, 3, 4, 6, 9][random(10) as usize]).unwrap();
                     let pfn = self.alloc(order, MigrateType::ALL[random(3) as usize]);
                     held.extend(pfn.map(|pfn| (pfn, order)));
                 }
                 _ if !held.is_empty() => {
                     let (pfn, order) = held.swap_remove(random(held.len() as u64) as usize);
-                    self.lists.free(&self.zone, pfn, order).unwrap();
+                    self.lists.free(pfn, order).unwrap();
                     if random(64) == 0 {
                         // Freed twice. By now another CPU may have the frame, in a block of any order that is used here; this one is not.
-                        assert!(self.lists.free(&self.zone, pfn, Order::new(5).unwrap()).is_err());
+                        assert!(self.lists.free(pfn, Order::new(5).unwrap()).is_err());
                     }
                 }
                 _ => {}
@@ -111,14 +112,14 @@ fn stress<const N: usize>(config: PcpConfig) {
     fixture.zone.check().unwrap();
     assert_eq!(fixture.zone.free_frames() + fixture.lists.frames() + frames, FRAMES);
     for cpu in 0..CPUS {
-        Host::<N>::on_cpu(cpu, || fixture.lists.check(&fixture.zone)).unwrap().unwrap();
+        Host::<N>::on_cpu(cpu, || fixture.lists.check()).unwrap().unwrap();
     }
     for (i, (pfn, order)) in held.into_iter().enumerate() {
-        Host::<N>::on_cpu(i as u32 % CPUS, || fixture.lists.free(&fixture.zone, pfn, order)).unwrap().unwrap();
+        Host::<N>::on_cpu(i as u32 % CPUS, || fixture.lists.free(pfn, order)).unwrap().unwrap();
     }
-    fixture.lists.drain_all(&fixture.zone);
+    fixture.lists.drain_all();
     for cpu in 0..CPUS {
-        Host::<N>::on_cpu(cpu, || fixture.lists.handle_kick(&fixture.zone));
+        Host::<N>::on_cpu(cpu, || fixture.lists.handle_kick());
     }
     assert_eq!(fixture.lists.wait(0), Ok(()));
     assert_eq!((fixture.zone.free_frames(), fixture.lists.frames()), (FRAMES, 0));

@@ -61,13 +61,14 @@ impl Fixture {
     fn new() -> Arc<Self> {
         let (zone, owner) = machine(Pair::Above);
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
-        let lists = PcpLists::model(config, &zone, 2, 2);
+        // SAFETY: the fixture keeps the zone as long as the lists.
+        let lists = PcpLists::model(config, unsafe { &*Arc::as_ptr(&zone) }, 2, 2);
         let no = || AtomicBool::new(false);
         let fixture =
             Self { zone, owner, lists, withheld: no(), waited: no(), answered: no(), looks: AtomicUsize::new(0) };
-        fixture.on(1, |f| f.lists.handle_kick(&f.zone));
+        fixture.on(1, |f| f.lists.handle_kick());
         fixture.on(0, |f| {
-            f.lists.handle_kick(&f.zone);
+            f.lists.handle_kick();
             f.zone.alloc_at::<TwoCpus>(LISTED, Order::ZERO).unwrap();
             f.free(LISTED);
         });
@@ -85,12 +86,12 @@ impl Fixture {
 
     fn alloc(&self) -> Option<Pfn> {
         let t = MigrateType::Movable;
-        let slow = || self.lists.alloc_slow(&self.zone, Order::ZERO, t, AllocFlags::empty());
+        let slow = || self.lists.alloc_slow(Order::ZERO, t, AllocFlags::empty());
         self.lists.alloc(Order::ZERO, t).or_else(slow)
     }
 
     fn free(&self, pfn: Pfn) {
-        self.lists.free(&self.zone, pfn, Order::ZERO).expect("the caller's own frame");
+        self.lists.free(pfn, Order::ZERO).expect("the caller's own frame");
     }
 
     /// Looks, in a call of the scanner's, whether CPU 0 has answered.
@@ -104,8 +105,8 @@ impl Fixture {
 
     /// Every frame is in one place, and all accounts say so.
     fn settled(&self, held: u64) {
-        assert_eq!(self.lists.check(&self.zone), Ok(()));
-        settled(&self.zone, &self.owner, held + self.lists.frames());
+        assert_eq!(self.lists.check(), Ok(()));
+        settled(&self.owner, held + self.lists.frames());
     }
 
     /// All that CPU 0 can still get: none of it is in the pair.
@@ -151,7 +152,7 @@ fn take_give_take(f: &Fixture) -> (Option<Pfn>, bool) {
 /// comes back later.
 fn take_kick_give_take(f: &Fixture) -> (Option<Pfn>, bool) {
     if let Some(pfn) = f.alloc() {
-        f.lists.handle_kick(&f.zone);
+        f.lists.handle_kick();
         f.free(pfn);
     }
     keep(f)
@@ -184,7 +185,7 @@ fn happened(counters: &[(&str, &AtomicUsize)]) {
 /// and CPU 0 answers in its own time.
 fn take_pair(f: &Fixture) -> Result<(), ContigError> {
     let compactor = Compactor::new(Config { largest_move: Order::ZERO, proactiveness: 0, ..Config::default() });
-    f.lists.begin_isolation(&f.zone);
+    f.lists.begin_isolation();
     let result = compactor.alloc_contig_range::<TwoCpus, _>(&f.zone, f, PAIR, MigrateMode::SyncLight);
     f.withheld.store(false, Ordering::Relaxed);
     f.lists.end_isolation();
@@ -232,7 +233,7 @@ fn withhold(f: &Fixture) -> bool {
     let scan = f.zone.scan::<TwoCpus>(Patience::Wait);
     assert!(scan.withhold(BLOCK).is_some());
     f.withheld.store(true, Ordering::Relaxed);
-    f.lists.begin_isolation(&f.zone);
+    f.lists.begin_isolation();
     f.lists.wait(0).is_ok()
 }
 
@@ -257,7 +258,7 @@ fn a_withheld_pageblock_gets_its_frames_back_and_keeps_them() {
         fixture.nothing_of_the_pair();
         assert_eq!(fixture.lists.wait(0), Ok(()));
         // The last frame of the pair is the page, which its owner gives up: then the scanner has all of it.
-        fixture.owner.drop_page(&fixture.zone);
+        fixture.owner.drop_page();
         let scan = fixture.zone.scan::<TwoCpus>(Patience::Wait);
         assert_eq!(scan.capture(BLOCK * 512, Order::new(1).unwrap(), MigrateType::Movable), Some(PAIR.start));
         fixture.lists.end_isolation();

@@ -6,7 +6,7 @@
 //! * [`Lock`]: a spin lock. [`Lock::lock_irq`] takes it with interrupts saved through the [`Platform`], which is
 //!   how the zone lock is always taken outside models and single-threaded tests.
 //! * [`Slot`]: a `u32` that is only touched under a lock or by one owner, but lives in shared storage.
-//! * [`CpuStacks`]: per-CPU stacks of frames, entered by their owner without lock or read-modify-write.
+//! * [`PerCpuPtr`]: the word by which a platform leads its CPU to what the allocator keeps for it.
 //! * [`Once`]: written once, read for ever.
 //! * Atomics: used with the weakest ordering that is right, each pair justified where it is used. Targets without 64-bit atomics
 //!   keep figures of 64 bits in two halves (`split`).
@@ -34,9 +34,9 @@ mod real;
 #[cfg(any(all(test, not(loom)), not(target_has_atomic = "64")))]
 mod split;
 
-pub mod stacks;
+mod per_cpu_ptr;
 
-pub use stacks::{CpuStacks, CpuStacksRef, CpuWord, Inside, SIGNAL_OFFLINE, STACKS, StackId, Taken, View};
+pub use per_cpu_ptr::PerCpuPtr;
 
 #[cfg(loom)]
 pub use model::*;

@@ -21,7 +21,7 @@ pub(super) fn drain_own_lists<P: Platform>(climb: &Climb<P>) -> Step {
     if held {
         for zone in request.zones() {
             // Refused for a CPU without lists.
-            let _ = request.inner.lists_of(zone).map(|lists| lists.drain_cpu(zone, cpu));
+            let _ = request.inner.lists_of(zone).map(|lists| lists.drain_cpu(cpu));
         }
     }
     drop(pinned);
@@ -48,7 +48,7 @@ pub(crate) fn drain_zones<P: Platform>(
                 count(&inner.counters.drains);
             }
             held = true;
-            if lists.drain_all(zone) > 0 {
+            if lists.drain_all() > 0 {
                 let _ = lists.wait(spins);
             }
         }

@@ -27,14 +27,14 @@ pub(crate) fn handle() {
     }
     let Some(fixture) = Fixture::current() else { return };
     INTERRUPTS.fetch_add(1, Ordering::Relaxed);
-    if fixture.lists.stacks().enter().is_none() {
+    if fixture.lists.enter().is_none() {
         BUSY.fetch_add(1, Ordering::Relaxed);
         thread::note_interrupted();
     }
     let turn = NEXT.fetch_add(1, Ordering::Relaxed);
     match turn % 131 {
-        0 => fixture.lists.handle_kick(&fixture.zone),
-        1 => drop(fixture.lists.drain_cpu(&fixture.zone, CpuId::new(0))),
+        0 => fixture.lists.handle_kick(),
+        1 => drop(fixture.lists.drain_cpu(CpuId::new(0))),
         2 => come_and_go(fixture),
         3 => free_twice(fixture),
         _ => visit(fixture, turn, migrate_type(turn)),

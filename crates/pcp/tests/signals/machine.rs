@@ -37,14 +37,14 @@ unsafe impl Platform for Machine {
 
 #[derive(Debug)]
 pub(crate) struct Fixture {
-    pub(crate) zone: Zone<'static>,
+    pub(crate) zone: &'static Zone<'static>,
     pub(crate) lists: PcpLists<'static, Machine>,
 }
 
 /// What the handler works on. Changes while there is no timer.
 static CURRENT: AtomicPtr<Fixture> = AtomicPtr::new(null_mut());
 
-const ORDERS: [u8; 8] = [0, 0, 0, 0, 1, 2, 3, 9];
+const ORDERS: [u8; 12] = [0, 0, 0, 0, 0, 0, 1, 2, 3, 5, 8, 9];
 
 /// Half single frames.
 pub(crate) fn order(choice: usize) -> Order {
@@ -63,8 +63,9 @@ impl Fixture {
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
+        let zone: &_ = Box::leak(Box::new(zone));
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Machine>::bytes(&config, span, 1)].leak();
-        let lists = PcpLists::carve(config, &zone, 1, &mut Carver::new(raw)).unwrap();
+        let lists = PcpLists::carve(config, zone, 1, &mut Carver::new(raw)).unwrap();
         assert_eq!(lists.cpus(), 1);
         let fixture = Box::leak(Box::new(Self { zone, lists }));
         CURRENT.store(fixture, Ordering::SeqCst);
@@ -77,10 +78,10 @@ impl Fixture {
     }
 
     pub(crate) fn alloc(&self, order: Order, t: MigrateType) -> Option<Pfn> {
-        self.lists.alloc(order, t).or_else(|| self.lists.alloc_slow(&self.zone, order, t, AllocFlags::empty()))
+        self.lists.alloc(order, t).or_else(|| self.lists.alloc_slow(order, t, AllocFlags::empty()))
     }
 
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.lists.free(&self.zone, pfn, order)
+        self.lists.free(pfn, order)
     }
 }

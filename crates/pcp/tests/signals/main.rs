@@ -39,11 +39,11 @@ fn run(config: PcpConfig, wanted: u64) -> (u64, u64) {
     drop(timer);
     let held = thread.held_frames() + handler::held_frames();
     fixture.zone.check().unwrap();
-    fixture.lists.check(&fixture.zone).unwrap();
+    fixture.lists.check().unwrap();
     assert_eq!(fixture.zone.free_frames() + fixture.lists.frames() + held, FRAMES);
     thread.free_all();
     handler::free_all(fixture);
-    fixture.lists.quiesce(&fixture.zone, 0).unwrap();
+    fixture.lists.quiesce(0).unwrap();
     assert_eq!((fixture.zone.free_frames(), fixture.lists.frames()), (FRAMES, 0));
     fixture.zone.check().unwrap();
     counts()

@@ -98,19 +98,19 @@ impl Thread {
     }
 
     fn rare(&mut self, kind: usize) {
-        let Fixture { zone, lists } = self.fixture;
+        let lists = &self.fixture.lists;
         match kind {
-            4 => lists.handle_kick(zone),
-            5 => drop(lists.drain_cpu(zone, CpuId::new(0))),
+            4 => lists.handle_kick(),
+            5 => drop(lists.drain_cpu(CpuId::new(0))),
             6 => {
                 lists.set_reclaim(if self.random(2) == 0 { Reclaim::Active } else { Reclaim::Idle });
                 let batch = 1 + self.random(63) as u32;
                 lists.set_sizes(Sizes { batch, high: 6 * batch, high_max: 12 * batch }).unwrap();
-                lists.handle_kick(zone);
+                lists.handle_kick();
             }
-            7 => lists.decay(zone),
+            7 => lists.decay(),
             8 => {
-                lists.begin_isolation(zone);
+                lists.begin_isolation();
                 self.alloc();
                 self.free();
                 lists.end_isolation();
@@ -122,7 +122,7 @@ impl Thread {
             }
             _ => {
                 lists.go_offline().unwrap();
-                lists.take_over(zone, CpuId::new(0)).unwrap();
+                lists.take_over(CpuId::new(0)).unwrap();
                 lists.come_online().unwrap();
             }
         }

@@ -11,7 +11,7 @@ pub(crate) const FRAMES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Machine {
-    pub(crate) zone: Zone<'static>,
+    pub(crate) zone: &'static Zone<'static>,
     pub(crate) lists: PcpLists<'static, Quiet>,
 }
 
@@ -31,8 +31,9 @@ impl Machine {
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let zone = Zone::new::<Quiet>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();
+        let zone: &_ = Box::leak(Box::new(zone));
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Quiet>::bytes(&config, span, 1)].leak();
-        let lists = PcpLists::carve(config, &zone, 1, &mut Carver::new(raw)).unwrap();
+        let lists = PcpLists::carve(config, zone, 1, &mut Carver::new(raw)).unwrap();
         assert_eq!(lists.cpus(), 1);
         Self { zone, lists }
     }
@@ -44,13 +45,13 @@ impl Machine {
 
     pub(crate) fn alloc(&self, order: Order, t: MigrateType) -> Pfn {
         let pfn = self.lists.alloc(order, t);
-        pfn.or_else(|| self.lists.alloc_slow(&self.zone, order, t, AllocFlags::empty())).unwrap()
+        pfn.or_else(|| self.lists.alloc_slow(order, t, AllocFlags::empty())).unwrap()
     }
 
     /// Frees a block; returns how many frames went back to the zone by that.
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> u64 {
         let before = self.zone.free_frames();
-        self.lists.free(&self.zone, pfn, order).unwrap();
+        self.lists.free(pfn, order).unwrap();
         self.zone.free_frames() - before
     }
 
@@ -69,7 +70,7 @@ impl Machine {
     /// Nothing is lost, and every structure agrees with the others; `held` frames are allocated.
     pub(crate) fn conserved(&self, held: u64) {
         self.zone.check().unwrap();
-        self.lists.check(&self.zone).unwrap();
+        self.lists.check().unwrap();
         assert_eq!(self.zone.free_frames() + self.lists.frames() + held, FRAMES);
     }
 }

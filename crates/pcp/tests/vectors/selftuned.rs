@@ -12,7 +12,7 @@ use MigrateType::{Movable, Unmovable};
 fn machine() -> Machine {
     let machine = sized(PcpConfig::linux_6_7(), (63, 4000));
     machine.lists.set_sizes(Sizes { batch: 63, high: 378, high_max: 4000 }).unwrap();
-    machine.lists.handle_kick(&machine.zone); // takes the sizes up
+    machine.lists.handle_kick(); // takes the sizes up
     machine
 }
 
@@ -76,7 +76,7 @@ fn what_high_has_grown_to_decays() {
     short_of_memory(&machine);
     let mut before = machine.lists.frames().min(most);
     for _ in 0..40 {
-        machine.lists.decay(&machine.zone);
+        machine.lists.decay();
         let now = machine.lists.frames();
         assert!(now <= before);
         before = now;

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::reclaim::Reclaim;
-use pageblock_frame::sync::CpuWord;
+use pageblock_frame::sync::PerCpuPtr;
 use pageblock_frame::{CpuId, Hooks, IrqState, NodeId, Platform};
 use x86_64::instructions::interrupts;
 
@@ -45,12 +45,12 @@ unsafe impl Platform for Kernel {
     }
 
     #[inline(always)]
-    fn cpu_word() -> CpuWord {
+    fn cpu_word() -> PerCpuPtr {
         cpu::word()
     }
 
     #[inline(always)]
-    fn set_cpu_word(word: CpuWord) {
+    unsafe fn set_cpu_word(word: PerCpuPtr) {
         cpu::set_word(word);
     }
 

@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
 use pageblock_frame::CpuId;
-use pageblock_frame::sync::{AtomicBool, AtomicU32, AtomicU64, CpuWord, Ordering};
+use pageblock_frame::sync::{AtomicBool, AtomicU32, AtomicU64, PerCpuPtr, Ordering};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
@@ -19,7 +19,7 @@ pub struct Cpu {
     /// Our number; written once, before GS points here.
     id: AtomicU32,
     /// The allocator's. Read and written by this CPU only, through GS.
-    word: UnsafeCell<CpuWord>,
+    word: UnsafeCell<PerCpuPtr>,
     /// The number of its interrupt controller; written once, before the CPU starts.
     pub apic_id: AtomicU32,
     /// Runs, and takes interrupts.
@@ -40,7 +40,7 @@ impl Cpu {
     const fn new() -> Self {
         Self {
             id: AtomicU32::new(0),
-            word: UnsafeCell::new(CpuWord::new()),
+            word: UnsafeCell::new(PerCpuPtr::new()),
             apic_id: AtomicU32::new(0),
             online: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
@@ -93,18 +93,18 @@ pub fn current() -> CpuId {
 
 /// The allocator's word of the CPU that executes this.
 #[inline(always)]
-pub fn word() -> CpuWord {
+pub fn word() -> PerCpuPtr {
     let raw: *mut ();
     // SAFETY: `adopt` pointed GS at this CPU's `Cpu`; an interrupt leaves the word whole.
     unsafe {
         asm!("mov {}, gs:[{}]", out(reg) raw, const offset_of!(Cpu, word), options(nostack, preserves_flags, readonly));
-        CpuWord::from_raw(raw)
+        PerCpuPtr::from_raw(raw)
     }
 }
 
 /// Replaces it.
 #[inline(always)]
-pub fn set_word(word: CpuWord) {
+pub fn set_word(word: PerCpuPtr) {
     // SAFETY: as above.
     unsafe {
         asm!("mov gs:[{}], {}", const offset_of!(Cpu, word), in(reg) word.into_raw(), options(nostack, preserves_flags))

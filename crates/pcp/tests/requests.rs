@@ -1,0 +1,288 @@
+//! What CPUs ask of one another, on one thread that plays them all: no request is lost, none is answered early, and the CPU that is asked
+//! is kicked.
+#![cfg(not(loom))]
+
+use std::cell::{Cell, RefCell};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
+use pageblock_frame::{
+    AllocFlags, Carver, CpuId, Hooks, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind,
+};
+use pageblock_pcp::{Drain, PcpConfig, PcpError, PcpLists};
+
+use MigrateType::Movable;
+
+std::thread_local! {
+    static CPU: Cell<u32> = const { Cell::new(0) };
+    static KICKED: RefCell<Vec<CpuId>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The thread is whichever CPU it says it is; kicks are written down and not followed.
+#[derive(Debug)]
+struct Machine;
+
+// SAFETY: each test is one thread, which is one CPU at a time; nothing is mapped.
+unsafe impl Platform for Machine {
+    const MAX_CPUS: usize = 8;
+    const HAS_MEMORY: bool = false;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+
+    fn pin() -> CpuId {
+        CpuId::new(CPU.get())
+    }
+
+    fn hooks() -> impl Hooks {
+        Kicks
+    }
+}
+
+struct Kicks;
+
+impl Hooks for Kicks {
+    fn kick(&self, cpu: CpuId) -> bool {
+        KICKED.with_borrow_mut(|kicked| kicked.push(cpu));
+        true
+    }
+}
+
+fn on<R>(cpu: u32, work: impl FnOnce() -> R) -> R {
+    let before = CPU.replace(cpu);
+    let result = work();
+    CPU.set(before);
+    result
+}
+
+const FRAMES: u64 = 1 << 17;
+
+fn order(log2: u8) -> Order {
+    Order::new(log2).unwrap()
+}
+
+fn zone(first: u64) -> &'static Zone<'static> {
+    let span = PfnRange::from_len(Pfn::new(first), FRAMES);
+    let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
+    let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
+    let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+    zone.release(span).unwrap();
+    Box::leak(Box::new(zone))
+}
+
+type Lists = PcpLists<'static, Machine>;
+
+fn lists_of(zone: &'static Zone<'static>, config: PcpConfig, cpus: u32) -> Lists {
+    let raw = vec![MaybeUninit::uninit(); Lists::bytes(&config, zone.span(), cpus)].leak();
+    let lists = PcpLists::carve(config, zone, cpus, &mut Carver::new(raw)).unwrap();
+    assert_eq!(lists.cpus(), cpus as usize);
+    lists
+}
+
+fn machine() -> Lists {
+    lists_of(zone(0), PcpConfig::new(), 2)
+}
+
+fn alloc(lists: &Lists, order: Order) -> Pfn {
+    lists.alloc(order, Movable).or_else(|| lists.alloc_slow(order, Movable, AllocFlags::empty())).unwrap()
+}
+
+/// Puts so many blocks of an order onto a CPU's list.
+fn stock(lists: &Lists, cpu: u32, order: Order, blocks: usize) {
+    on(cpu, || {
+        let take = |_| lists.zone().alloc::<Machine>(order, Movable, AllocFlags::empty()).unwrap();
+        let held: Vec<Pfn> = (0..blocks).map(take).collect();
+        held.into_iter().for_each(|pfn| lists.free(pfn, order).unwrap());
+    });
+}
+
+fn conserved(lists: &Lists, held: u64) {
+    lists.zone().check().unwrap();
+    lists.check().unwrap();
+    assert_eq!(lists.zone().free_frames() + lists.frames() + held, FRAMES);
+}
+
+#[test]
+fn a_drain_kicks_the_cpu_and_waits_for_it() {
+    let lists = machine();
+    stock(&lists, 1, Order::ZERO, 10);
+    assert_eq!(lists.drain_cpu(CpuId::new(1)), Ok(Drain::Requested));
+    assert_eq!(KICKED.take(), [CpuId::new(1)]);
+    assert_eq!(lists.frames_on(CpuId::new(1)), 10, "no other CPU touches the list");
+    assert_eq!(lists.wait(3), Err(PcpError::Waiting(CpuId::new(1))));
+    on(1, || lists.handle_kick());
+    assert_eq!((lists.wait(0), lists.frames_on(CpuId::new(1))), (Ok(()), 0));
+    assert_eq!(lists.drain_cpu(CpuId::new(0)), Ok(Drain::Done));
+    assert_eq!(KICKED.take(), [], "this CPU kicks itself no more than it must");
+    conserved(&lists, 0);
+}
+
+/// A CPU pays a drain in parts: it answers when the last list is empty, not before, and forgets nothing between.
+#[test]
+fn a_drain_is_answered_when_all_lists_are_empty() {
+    let lists = machine();
+    let mut stocked = 0;
+    for (log2, blocks) in [(0, 100), (1, 20), (3, 8), (5, 4), (9, 1)] {
+        stock(&lists, 1, order(log2), blocks);
+        stocked += (blocks as u64) << log2;
+    }
+    assert_eq!(lists.frames_on(CpuId::new(1)), stocked, "frames, not blocks");
+    assert_eq!(lists.drain_cpu(CpuId::new(1)), Ok(Drain::Requested));
+    let mut parts = 0;
+    while lists.wait(0).is_err() {
+        let before = lists.frames_on(CpuId::new(1));
+        assert!(before > 0, "all lists are empty, and the request still waits");
+        // The list may not serve meanwhile.
+        let pfn = on(1, || alloc(&lists, Order::ZERO));
+        assert!(lists.frames_on(CpuId::new(1)) < before, "each operation pays a part");
+        on(1, || lists.free(pfn, Order::ZERO)).unwrap();
+        parts += 1;
+        assert!(parts < 100);
+    }
+    assert!(parts > 3, "{parts} parts");
+    assert!(lists.frames_on(CpuId::new(1)) <= 1, "answered, and something was left");
+    lists.quiesce(0).unwrap_err();
+    on(1, || lists.handle_kick());
+    conserved(&lists, 0);
+}
+
+#[test]
+fn an_offline_cpu_is_taken_over_by_one_and_owes_no_answer() {
+    let lists = machine();
+    stock(&lists, 1, Order::ZERO, 30);
+    lists.drain_cpu(CpuId::new(1)).unwrap();
+    on(1, || lists.go_offline()).unwrap();
+    assert_eq!(lists.wait(0), Err(PcpError::Waiting(CpuId::new(1))));
+    assert_eq!(lists.take_over(CpuId::new(1)), Ok(()));
+    assert_eq!((lists.wait(0), lists.frames_on(CpuId::new(1))), (Ok(()), 0));
+    assert_eq!(lists.take_over(CpuId::new(0)), Err(PcpError::Online(CpuId::new(0))));
+    assert_eq!(lists.take_over(CpuId::new(2)), Err(PcpError::NoSuchCpu(CpuId::new(2))));
+    // Later drains do it themselves.
+    assert_eq!(lists.drain_all(), 0);
+    on(1, || lists.come_online()).unwrap();
+    assert_eq!(on(1, || lists.come_online()), Err(PcpError::Online(CpuId::new(1))));
+    conserved(&lists, 0);
+}
+
+#[test]
+fn of_two_isolations_both_have_to_end() {
+    let lists = machine();
+    let [a, b] = [alloc(&lists, Order::ZERO), alloc(&lists, Order::ZERO)];
+    lists.begin_isolation();
+    lists.begin_isolation();
+    on(1, || lists.handle_kick());
+    lists.end_isolation();
+    lists.free(a, Order::ZERO).unwrap();
+    assert_eq!(lists.frames(), 0, "one of the isolations goes on");
+    lists.end_isolation();
+    lists.free(b, Order::ZERO).unwrap();
+    assert_eq!(lists.frames(), 1);
+    lists.end_isolation(); // one too many does no harm
+    conserved(&lists, 0);
+}
+
+/// Lists know their zone: there is no argument by which another could come in, and a frame of another zone is refused.
+#[test]
+fn frames_of_another_zone_are_refused() {
+    let [a, b] = [zone(0), zone(FRAMES)].map(|zone| lists_of(zone, PcpConfig::new(), 1));
+    let pfn = alloc(&b, Order::ZERO);
+    assert_eq!(a.free(pfn, Order::ZERO), Err(FreeError::OutOfRange));
+    assert!(core::ptr::eq(a.zone(), a.zone()) && !core::ptr::eq(a.zone(), b.zone()));
+    assert_eq!(b.free(pfn, Order::ZERO), Ok(()));
+    conserved(&a, 0);
+    conserved(&b, 0);
+}
+
+/// Blocks in the depot count as free, are named when they are freed once more, and come out by whichever way lists are emptied.
+#[test]
+fn what_is_in_the_depot_is_on_a_list() {
+    for way in 0..3 {
+        let lists = machine();
+        let held: Vec<Pfn> = (0..1000).map(|_| alloc(&lists, Order::ZERO)).collect();
+        lists.quiesce(0).unwrap_err();
+        on(1, || lists.handle_kick());
+        held.iter().for_each(|&pfn| lists.free(pfn, Order::ZERO).unwrap());
+        let on_list = lists.frames_on(CpuId::new(0));
+        assert!(
+            lists.frames() >= on_list + 64,
+            "{} of {} frames are in the depot",
+            lists.frames() - on_list,
+            lists.frames()
+        );
+        for &pfn in &held {
+            assert!(lists.free(pfn, Order::ZERO).is_err(), "{pfn} is freed twice");
+        }
+        let twice = held.iter().filter(|&&pfn| lists.free(pfn, Order::ZERO) == Err(FreeError::OnList)).count();
+        assert_eq!(twice as u64, lists.frames());
+        conserved(&lists, 0);
+        // Another CPU takes a batch over.
+        let (taken, before) = (on(1, || alloc(&lists, Order::ZERO)), lists.frames());
+        assert_eq!((lists.frames_on(CpuId::new(1)), lists.frames() + lists.zone().free_frames()), (63, FRAMES - 1));
+        assert!(before > 63 && held.contains(&taken));
+        on(1, || lists.free(taken, Order::ZERO)).unwrap();
+        match way {
+            0 => {
+                assert_eq!(lists.drain_all(), 1);
+                on(1, || lists.handle_kick());
+            }
+            1 => {
+                lists.go_offline().unwrap();
+                on(1, || lists.go_offline()).unwrap();
+                lists.take_over(CpuId::new(0)).unwrap();
+                lists.take_over(CpuId::new(1)).unwrap();
+            }
+            _ => {
+                lists.begin_isolation();
+                on(1, || lists.handle_kick());
+                let pfn = alloc(&lists, Order::ZERO);
+                lists.free(pfn, Order::ZERO).unwrap();
+            }
+        }
+        assert_eq!((lists.frames(), lists.zone().free_frames()), (0, FRAMES), "way {way}");
+        conserved(&lists, 0);
+    }
+}
+
+/// A call of a small order moves a part only, however much is owed.
+#[test]
+fn no_free_gives_back_more_than_a_part() {
+    let config = PcpConfig::new();
+    for log2 in 0..=3 {
+        let lists = machine();
+        let take = |_| lists.zone().alloc::<Machine>(order(log2), Movable, AllocFlags::empty()).unwrap();
+        let held: Vec<Pfn> = (0..6000).map(take).collect();
+        // Every third, so that no word of the map is whole.
+        for pfn in (0..3).flat_map(|third| held.iter().skip(third).step_by(3)) {
+            let before = lists.zone().free_frames();
+            lists.free(*pfn, order(log2)).unwrap();
+            let given = (lists.zone().free_frames() - before) >> log2;
+            assert!(given <= u64::from(config.call_limit), "order {log2}: {given} blocks");
+        }
+        conserved(&lists, 0);
+    }
+}
+
+/// From 16 MiB and one CPU to 256 MiB and eight: lists are short, and there.
+#[test]
+fn small_machines_have_lists() {
+    for mib in [16, 32, 64, 128, 256] {
+        for cpus in [1, 2, 4, 8] {
+            let span = PfnRange::from_len(Pfn::new(0), mib << 8);
+            let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
+            let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
+            let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+            zone.release(span).unwrap();
+            let lists = lists_of(Box::leak(Box::new(zone)), PcpConfig::new(), cpus);
+            for cpu in 0..cpus {
+                on(cpu, || {
+                    let pfn = alloc(&lists, Order::ZERO);
+                    lists.free(pfn, Order::ZERO).unwrap();
+                    assert_eq!(lists.alloc(Order::ZERO, Movable), Some(pfn), "{mib} MiB, CPU {cpu} of {cpus}");
+                    lists.free(pfn, Order::ZERO).unwrap();
+                });
+            }
+        }
+    }
+}
