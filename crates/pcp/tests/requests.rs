@@ -124,7 +124,7 @@ fn a_drain_kicks_the_cpu_and_waits_for_it() {
 fn a_drain_is_answered_when_all_lists_are_empty() {
     let lists = machine();
     let mut stocked = 0;
-    for (log2, blocks) in [(0, 100), (1, 20), (3, 8), (5, 4), (9, 1)] {
+    for (log2, blocks) in [(0, 60), (1, 20), (3, 8), (5, 2), (9, 1)] {
         stock(&lists, 1, order(log2), blocks);
         stocked += (blocks as u64) << log2;
     }
@@ -141,7 +141,7 @@ fn a_drain_is_answered_when_all_lists_are_empty() {
         parts += 1;
         assert!(parts < 100);
     }
-    assert!(parts > 3, "{parts} parts");
+    assert!(parts >= 3, "{parts} parts, of an allocation and a free each");
     assert!(lists.frames_on(CpuId::new(1)) <= 1, "answered, and something was left");
     lists.quiesce(0).unwrap_err();
     on(1, || lists.handle_kick());
@@ -236,8 +236,6 @@ fn what_is_in_the_depot_is_on_a_list() {
             _ => {
                 lists.begin_isolation();
                 on(1, || lists.handle_kick());
-                let pfn = alloc(&lists, Order::ZERO);
-                lists.free(pfn, Order::ZERO).unwrap();
             }
         }
         assert_eq!((lists.frames(), lists.zone().free_frames()), (0, FRAMES), "way {way}");

@@ -61,7 +61,7 @@ impl Batch {
     #[cfg(loom)]
     pub(super) unsafe fn read(&self, count: usize, look: impl FnOnce(&[u32])) {
         // SAFETY: the pointer is valid inside `with`.
-        let frames = self.frames.with(|frames| unsafe { (*frames)[..count].to_vec() });
-        look(&frames);
+        let frames = self.frames.with(|frames| unsafe { *frames });
+        look(&frames[..count]);
     }
 }
