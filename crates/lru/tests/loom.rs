@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use loom::sync::Arc;
 use loom::thread;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{IsolateError, Lru, LruList};
+use pageblock_lru::{IsolateError, Lru, LruList, Unevictable};
 
 /// Two pages on the inactive list, with one reference each: their owner's.
 fn lists() -> Arc<Lru<'static>> {
@@ -88,11 +88,34 @@ fn scan_and_isolate_take_a_page_once() {
     assert!(BY_SCAN.load(Ordering::Relaxed) > 0 && BY_NAME.load(Ordering::Relaxed) > 0);
 }
 
+/// Page 0, isolated, comes back in one of the two ways.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Back {
+    Alone,
+    InABatch,
+}
+
+fn put_back(lru: &Lru<'_>, back: Back) {
+    let mut pages = ArrayVec::<Pfn, 1>::from([Pfn::new(0)]);
+    match back {
+        Back::Alone => assert!(!lru.put_back(Pfn::new(0))),
+        Back::InABatch => {
+            lru.put_back_all(&mut pages);
+            assert!(pages.is_empty(), "the owner still holds its reference");
+        }
+    }
+}
+
 #[test]
 fn locking_while_putting_back_ends_on_the_right_list() {
-    static FOUND_LINKED: AtomicUsize = AtomicUsize::new(0);
-    static FOUND_OFF: AtomicUsize = AtomicUsize::new(0);
-    explore(|| {
+    static FOUND: [[AtomicUsize; 2]; 2] = [const { [const { AtomicUsize::new(0) }; 2] }; 2];
+    for back in [Back::Alone, Back::InABatch] {
+        lock_while_putting_back(back, &FOUND[back as usize]);
+    }
+}
+
+fn lock_while_putting_back(back: Back, [found_linked, found_off]: &'static [AtomicUsize; 2]) {
+    explore(move || {
         let lru = lists();
         assert_eq!(lru.isolate(Pfn::new(0)), Ok(()));
         let other = lru.clone();
@@ -106,10 +129,201 @@ fn locking_while_putting_back_ends_on_the_right_list() {
             }
             linked
         });
-        assert!(!lru.put_back(Pfn::new(0)));
-        if thread.join().unwrap() { &FOUND_LINKED } else { &FOUND_OFF }.fetch_add(1, Ordering::Relaxed);
+        put_back(&lru, back);
+        if thread.join().unwrap() { found_linked } else { found_off }.fetch_add(1, Ordering::Relaxed);
         assert_eq!(lru.all_frames(), [1, 0, 0, 0, 1]);
         assert_eq!(lru.check(), Ok(()));
     });
-    assert!(FOUND_LINKED.load(Ordering::Relaxed) > 0 && FOUND_OFF.load(Ordering::Relaxed) > 0);
+    assert!(found_linked.load(Ordering::Relaxed) > 0 && found_off.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn a_reference_that_appears_while_a_page_is_unlocked() {
+    static LEFT: AtomicUsize = AtomicUsize::new(0);
+    static TAKEN_BACK: AtomicUsize = AtomicUsize::new(0);
+    static UNLOCKED: AtomicUsize = AtomicUsize::new(0);
+    for form in [Unevictable::Linked, Unevictable::Counted] {
+        // On its list, and off it.
+        for linked in [true, false] {
+            explore(move || {
+                let table: &'static [Descriptor] = Box::leak(Box::new([Descriptor::new()]));
+                table[0].store_refs(1);
+                let lru = Arc::new(Lru::with_form(Pfn::new(0), table, form));
+                assert!(lru.add(Pfn::new(0)));
+                lru.hold().lock_pages(&[0]).count(lru.counters());
+                if !linked {
+                    assert!(lru.hold().isolate(Pfn::new(0)));
+                }
+                let other = lru.clone();
+                // Another mapping of the page, in an area that is not locked.
+                let thread = thread::spawn(move || other.table()[0].get());
+                let tally = lru.hold().unlock_pages(&[0]);
+                tally.count(lru.counters());
+                thread.join().unwrap();
+                let counter = match (tally.cleared, tally.shared) {
+                    (0, _) => &LEFT,
+                    (_, 0) => &UNLOCKED,
+                    _ => &TAKEN_BACK,
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+                // The page is locked exactly where it is reported as shared, and counted exactly where it is locked.
+                let locked = table[0].flags().contains(DescFlags::MLOCKED);
+                assert_eq!((locked, lru.counters().nr_mlock()), (tally.shared == 1, i64::from(locked)));
+                if linked {
+                    let frames = if locked { [0, 0, 0, 0, 1] } else { [1, 0, 0, 0, 0] };
+                    assert_eq!((lru.all_frames(), lru.check()), (frames, Ok(())));
+                }
+            });
+        }
+    }
+    for (what, count) in [("left alone", &LEFT), ("taken back", &TAKEN_BACK), ("unlocked", &UNLOCKED)] {
+        assert!(count.load(Ordering::Relaxed) > 0, "no execution in which the page was {what}");
+    }
+}
+
+/// Contents of a frame, and the descriptor that orders accesses to them. The contents are relaxed: a reader that is not ordered
+/// after a writer may see what was there before.
+struct Frame {
+    page: Descriptor,
+    contents: [loom::sync::atomic::AtomicU32; 2],
+}
+
+impl Frame {
+    fn new(refs: u32) -> Arc<Self> {
+        let page = Descriptor::new();
+        page.store_refs(refs);
+        Arc::new(Self { page, contents: [0, 0].map(loom::sync::atomic::AtomicU32::new) })
+    }
+
+    fn write(&self, half: usize) {
+        self.contents[half].store(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> [u32; 2] {
+        [0, 1].map(|half| self.contents[half].load(Ordering::Relaxed))
+    }
+}
+
+/// Both threads run `one`, with their own half; the results.
+fn both<R: Send + 'static>(frame: &Arc<Frame>, one: fn(&Frame, usize) -> R) -> [R; 2] {
+    let other = frame.clone();
+    let thread = thread::spawn(move || one(&other, 1));
+    [one(frame, 0), thread.join().unwrap()]
+}
+
+#[test]
+fn the_last_reference_sees_all_that_was_done_to_the_frame() {
+    explore(|| {
+        let last = both(&Frame::new(2), |frame, half| {
+            frame.write(half);
+            let last = frame.page.put() == 0;
+            if last {
+                assert_eq!(frame.read(), [1, 1], "the frame is freed, and an access to it comes later");
+            }
+            last
+        });
+        assert_eq!(last.into_iter().filter(|last| *last).count(), 1);
+    });
+}
+
+#[test]
+fn a_frozen_page_has_been_left_by_all_others() {
+    static FROZEN: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        both(&Frame::new(2), |frame, half| {
+            if half == 1 {
+                frame.write(0);
+                frame.write(1);
+                frame.page.put();
+            } else if frame.page.freeze(1) {
+                FROZEN.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(frame.read(), [1, 1]);
+            }
+        });
+    });
+    assert!(FROZEN.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn a_reference_that_is_had_shows_the_frame_as_it_was_published() {
+    static HAD: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        both(&Frame::new(0), |frame, half| {
+            if half == 1 {
+                frame.write(0);
+                frame.write(1);
+                frame.page.store_refs(1);
+            } else if frame.page.get_unless_zero() {
+                HAD.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(frame.read(), [1, 1]);
+            }
+        });
+    });
+    assert!(HAD.load(Ordering::Relaxed) > 0);
+}
+
+#[test]
+fn references_that_are_counted_show_what_was_done_before_they_were_given_back() {
+    static GONE: AtomicUsize = AtomicUsize::new(0);
+    explore(|| {
+        both(&Frame::new(2), |frame, half| {
+            if half == 1 {
+                frame.write(0);
+                frame.write(1);
+                frame.page.put();
+            } else if frame.page.refs() == 1 {
+                GONE.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(frame.read(), [1, 1]);
+            }
+        });
+    });
+    assert!(GONE.load(Ordering::Relaxed) > 0);
+}
+
+/// The ways to publish a frame by a flag.
+const PUBLISHERS: [fn(&Descriptor); 5] = [
+    |page| page.store_flags(DescFlags::REFERENCED),
+    |page| _ = page.set_flags(DescFlags::REFERENCED),
+    |page| _ = page.clear_flags(DescFlags::LOCKED),
+    |page| _ = page.change_flags(DescFlags::REFERENCED, DescFlags::LOCKED),
+    |page| assert!(page.replace_flags(DescFlags::LOCKED, DescFlags::REFERENCED)),
+];
+/// The ways to see that.
+const OBSERVERS: [fn(&Descriptor) -> DescFlags; 5] = [
+    Descriptor::flags,
+    |page| page.set_flags(DescFlags::ACTIVE),
+    |page| page.clear_flags(DescFlags::ACTIVE),
+    |page| page.change_flags(DescFlags::ACTIVE, DescFlags::FILE),
+    |page| {
+        let published = [DescFlags::REFERENCED, DescFlags::empty()];
+        let seen = published.into_iter().find(|flags| page.replace_flags(*flags, *flags | DescFlags::ACTIVE));
+        seen.unwrap_or(DescFlags::LOCKED)
+    },
+];
+
+#[test]
+fn flags_publish_what_was_written_before_them() {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    for publish in PUBLISHERS {
+        for observe in OBSERVERS {
+            let before = SEEN.load(Ordering::Relaxed);
+            explore(move || {
+                let frame = Frame::new(1);
+                frame.page.store_flags(DescFlags::LOCKED);
+                let other = frame.clone();
+                let thread = thread::spawn(move || {
+                    other.write(0);
+                    other.write(1);
+                    publish(&other.page);
+                });
+                let flags = observe(&frame.page);
+                if flags.contains(DescFlags::REFERENCED) || !flags.contains(DescFlags::LOCKED) {
+                    SEEN.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(frame.read(), [1, 1]);
+                }
+                thread.join().unwrap();
+            });
+            assert!(SEEN.load(Ordering::Relaxed) > before, "no execution in which the flag was seen");
+        }
+    }
 }

@@ -182,3 +182,81 @@ fn two_tasks_ask_at_once() {
         asks.into_iter().for_each(|task| _ = task.join().unwrap());
     });
 }
+
+/// A zone whose free frames are a relaxed count, as a real zone's are.
+#[derive(Clone)]
+struct Counted(Arc<loom::sync::atomic::AtomicU64>);
+
+impl ZoneView for Counted {
+    fn node(&self) -> NodeId {
+        NodeId::new(0)
+    }
+
+    fn kind(&self) -> ZoneKind {
+        ZoneKind::Normal
+    }
+
+    fn managed(&self) -> u64 {
+        100
+    }
+
+    fn present(&self) -> u64 {
+        100
+    }
+
+    fn free(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn marks(&self) -> Marks {
+        Marks { min: 1, low: 2, high: 3 }
+    }
+
+    fn boost(&self) -> u64 {
+        0
+    }
+
+    fn subtract_boost(&self, _: u64) {}
+
+    fn watermark_ok(&self, test: &MarkTest) -> bool {
+        self.free() > test.mark
+    }
+}
+
+impl Reclaim for Counted {
+    fn shrink(&self, _: &Shrink) -> Shrunk {
+        self.0.store(50, Ordering::Relaxed);
+        Shrunk { scanned: 50, freed: 50 }
+    }
+}
+
+#[test]
+fn the_thread_sees_the_shortage_for_which_it_was_asked() {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
+        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), Config::linux_6_1()));
+        let zone = Counted(Arc::new(loom::sync::atomic::AtomicU64::new(50)));
+        let asks = {
+            let (kswapd, zone) = (kswapd.clone(), zone.clone());
+            thread::spawn(move || {
+                // All is taken, and more is wanted.
+                zone.0.store(0, Ordering::Relaxed);
+                kswapd.wake::<Host>(Order::new(1).unwrap(), ZoneKind::Normal)
+            })
+        };
+        let (mut now, mut shrunk) = (1, 0);
+        loop {
+            let before = kswapd.vmstat().steal_kswapd;
+            let next = kswapd.step::<Host, _>(&[zone.clone()], &zone, now);
+            shrunk += kswapd.vmstat().steal_kswapd - before;
+            match next {
+                Next::Sleep { until: None } => sleep(),
+                Next::Sleep { until: Some(until) } => now = until,
+                Next::WakeKcompactd { .. } => break,
+                _ => {}
+            }
+        }
+        assert!(shrunk > 0, "the node looked balanced to the thread");
+        asks.join().unwrap();
+    });
+}

@@ -2,13 +2,13 @@
 
 use pageblock_frame::sync::spin_hint;
 use pageblock_frame::{DescFlags, Pfn};
-use pageblock_lru::{Batch, Event, HUGE_FRAMES, LruList, Pagevecs, Unevictable};
+use pageblock_lru::{Batch, Event, HUGE_FRAMES, LruList, Lrus, Pagevecs, Unevictable};
 use pageblock_mlock::{
-    Accounting, AreaState, Cause, Context, Mapping, MlockBatch, SoftTable, Span, Steps, Vpn, clear_mlocked, mlock,
-    mlock_pages, mlock_pages_counted, munlock, munlock_pages, munlock_pages_counted,
+    Accounting, AddressSpace, AreaState, Cause, Context, Mapping, MlockBatch, Placement, SoftArea, SoftTable, Span,
+    Steps, Vpn, clear_mlocked, mlock, mlock_pages, mlock_pages_counted, munlock, munlock_pages, munlock_pages_counted,
 };
 
-use crate::common::{BASE, FRAMES, Machine, frame, nodes, tables};
+use crate::common::{BASE, FRAMES, Machine, NODES, frame, nodes, tables};
 
 /// Every form: the seed's eight columns and the default.
 fn forms() -> impl Iterator<Item = Steps> {
@@ -136,8 +136,13 @@ fn an_unmapped_page_is_cleared_and_one_freed_while_locked_is_repaired() {
         machine.table.set(Vpn::new(BASE + at), Mapping::Nothing);
         machine.slots.lock().unwrap()[at as usize].as_mut().unwrap().page = None;
     }
-    clear_mlocked(machine.lrus(), frame(1));
-    clear_mlocked(machine.lrus(), frame(1)); // once only
+    for _ in 0..2 {
+        clear_mlocked(machine.lrus(), frame(1)); // once only
+        assert!(!machine.lrus().page(frame(1)).unwrap().flags().contains(DescFlags::MLOCKED));
+        assert_eq!((machine.lrus().event(Event::Cleared), machine.lrus().nr_mlock()), (1, 3));
+        let node = machine.lrus().of(frame(1)).unwrap();
+        assert_eq!(node.frames(LruList::InactiveAnon), 1, "it is evictable from then on");
+    }
     assert!(machine.lrus().release(frame(1)));
     assert!(machine.lrus().release(frame(2)));
     machine.check(&[]);
@@ -198,6 +203,154 @@ fn a_huge_page_is_unlocked_whole() {
         vecs.drain(machine.lrus(), &mut |_| unreachable!());
         all_unlocked(&machine, steps);
     }
+}
+
+/// As [`huge`], with eight single pages of the other node mapped behind it; all are locked.
+fn huge_and_eight(machine: &mut Machine<'_>) -> Pfn {
+    let head = huge(machine);
+    for page in 0..8 {
+        let pfn = Pfn::new(NODES[1] + page);
+        machine.table.map(Vpn::new(1024 + page), Mapping::Base(pfn));
+        machine.lrus().page(pfn).unwrap().store_refs(1);
+        assert!(machine.nodes[1].add(pfn));
+    }
+    lock(machine, 1024..1032, Steps::default());
+    assert_eq!(machine.nodes[1].frames(LruList::Unevictable), 8);
+    head
+}
+
+fn lock(machine: &Machine<'_>, pages: std::ops::Range<u64>, steps: Steps) {
+    let mut vecs = Pagevecs::<14>::new();
+    let mut context = Context::new(machine.lrus(), &mut vecs).with_steps(steps);
+    mlock_pages(machine, Span::new(Vpn::new(pages.start), Vpn::new(pages.end)), &mut context);
+}
+
+fn unlock(machine: &Machine<'_>, pages: std::ops::Range<u64>, steps: Steps) {
+    let mut vecs = Pagevecs::<14>::new();
+    let mut context = Context::new(machine.lrus(), &mut vecs).with_steps(steps);
+    munlock_pages(machine, Span::new(Vpn::new(pages.start), Vpn::new(pages.end)), &mut context);
+    vecs.drain(machine.lrus(), &mut |_| unreachable!());
+}
+
+#[test]
+fn a_huge_page_and_an_area_that_ends_with_it() {
+    for steps in forms() {
+        let tables = tables(HUGE_FRAMES as usize);
+        let nodes = nodes(&tables, Unevictable::Linked);
+        let mut machine = Machine::new(&nodes);
+        huge(&mut machine);
+        unlock(&machine, 512..1024, steps);
+        all_unlocked(&machine, steps);
+    }
+}
+
+#[test]
+fn a_huge_page_with_a_second_reference_is_unlocked_if_no_other_area_locks_it() {
+    for steps in forms() {
+        let tables = tables(HUGE_FRAMES as usize);
+        let nodes = nodes(&tables, Unevictable::Linked);
+        let mut machine = Machine::new(&nodes);
+        let head = huge(&mut machine);
+        machine.lrus().page(head).unwrap().get();
+        unlock(&machine, 512..1024, steps);
+        assert!(*machine.asked.lock().unwrap() > 0, "{steps:?}");
+        machine.lrus().page(head).unwrap().put();
+        all_unlocked(&machine, steps);
+    }
+}
+
+#[test]
+fn pages_behind_a_huge_page_that_is_partly_covered_are_unlocked() {
+    for steps in forms() {
+        for (from, huge_stays) in [(512, false), (700, true), (1023, true)] {
+            let tables = tables(HUGE_FRAMES as usize);
+            let nodes = nodes(&tables, Unevictable::Linked);
+            let mut machine = Machine::new(&nodes);
+            huge_and_eight(&mut machine);
+            unlock(&machine, from..1032, steps);
+            let expected = if huge_stays { HUGE_FRAMES as i64 } else { 0 };
+            assert_eq!(machine.lrus().nr_mlock(), expected, "{steps:?} from {from}");
+            assert_eq!(machine.nodes[1].all_frames(), [8, 0, 0, 0, 0], "{steps:?} from {from}");
+            assert!(tables_quiet(&machine));
+        }
+    }
+}
+
+#[test]
+fn every_form_locks_a_huge_page_that_is_wholly_covered_and_what_is_behind_it() {
+    for steps in forms() {
+        for (from, locks_huge) in [(512, true), (500, true), (513, false), (1023, false)] {
+            let tables = tables(HUGE_FRAMES as usize);
+            let nodes = nodes(&tables, Unevictable::Linked);
+            let mut machine = Machine::new(&nodes);
+            huge_and_eight(&mut machine);
+            unlock(&machine, 512..1032, Steps::default());
+            assert_eq!(machine.lrus().nr_mlock(), 0);
+            lock(&machine, from..1032, steps);
+            let expected = if locks_huge { HUGE_FRAMES } else { 0 };
+            assert_eq!(machine.nodes[0].frames(LruList::Unevictable), expected, "{steps:?} from {from}");
+            assert_eq!(machine.nodes[1].frames(LruList::Unevictable), 8, "{steps:?} from {from}");
+            assert_eq!(machine.lrus().nr_mlock(), expected as i64 + 8);
+            assert!(tables_quiet(&machine));
+            // Not beyond its end either: the last page of the huge page is missing.
+            unlock(&machine, 512..1032, Steps::default());
+            lock(&machine, 512..1023, steps);
+            assert_eq!(machine.lrus().nr_mlock(), 0, "{steps:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_off_its_list_and_locked_by_another_area_stays_locked() {
+    for steps in forms() {
+        let tables = tables(FRAMES);
+        let nodes = nodes(&tables, Unevictable::Linked);
+        let machine = Machine::new(&nodes);
+        with_locked(&machine, 8, 1);
+        machine.area(1, 30..31, AreaState::Locked);
+        machine.map(30, frame(3));
+        assert_eq!(machine.lrus().of(frame(3)).unwrap().isolate(frame(3)), Ok(()));
+        unmark(&machine, 0..8, 0);
+        unlock(&machine, BASE..BASE + 8, steps);
+        machine.check(&[frame(3)]);
+        assert_eq!(machine.mlocked(), [frame(3)], "{steps:?}");
+    }
+}
+
+#[test]
+fn each_step_comes_with_its_patch() {
+    let flags = |s: Steps| {
+        [
+            s.lazy_base,
+            s.drain_once,
+            s.batch_isolate,
+            s.batch_counter,
+            s.local_put_back,
+            s.one_reference,
+            s.walk_in_place,
+        ]
+    };
+    for patches in 0..=8u8 {
+        let expected: [bool; 7] = std::array::from_fn(|patch| (patch as u8) < patches);
+        assert_eq!(flags(Steps::seed(patches)), expected, "{patches} patches");
+        assert!(!Steps::seed(patches).runs);
+    }
+}
+
+#[test]
+fn an_area_for_measurements_is_an_address_space_like_any_other() {
+    let tables = SoftArea::descriptors(Placement::Interleaved, 512);
+    let area = SoftArea::new(Placement::Interleaved, 512, &tables);
+    let lrus = Lrus::new(area.lrus()).unwrap();
+    let mut vecs = Pagevecs::<14>::new();
+    let mut context = Context::new(lrus, &mut vecs);
+    assert_eq!(mlock(&area, 0, 512 * 4096, &mut context), Ok(512));
+    let state = |area: &SoftArea<'_>| area.area(Vpn::new(7)).map(|area| area.state);
+    assert_eq!((area.nr_mlock(), state(&area)), (512, Some(AreaState::Locked)));
+    assert_eq!(munlock(&area, 0, 512 * 4096, &mut context), Ok(512));
+    vecs.drain(lrus, &mut |_| unreachable!());
+    assert_eq!((area.nr_mlock(), state(&area)), (0, Some(AreaState::Unlocked)));
+    assert_eq!(area.lrus().iter().map(|lru| lru.frames(LruList::InactiveAnon)).sum::<u64>(), 512);
 }
 
 #[test]
