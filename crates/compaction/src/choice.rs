@@ -154,8 +154,8 @@ impl Choice {
         if self.candidates.is_full() { self.candidates.last().map_or(0, |last| last.used) } else { u32::MAX }
     }
 
-    /// How empty targets must be at most to have room for what a candidate holds, as a step; `None` if there is not as much
-    /// room outside it. Beyond the last step where all targets, and others, are needed.
+    /// How empty targets must be at most to have room for what a candidate holds, as a step; `None` if there is not as
+    /// much room outside it. Beyond the last step where all targets, and others, are needed.
     pub(crate) fn threshold(&self, candidate: &Candidate) -> Option<u16> {
         let all = self.space.iter().sum::<u32>() + self.foreign;
         let need = candidate.used.min(self.frames);

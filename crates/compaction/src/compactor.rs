@@ -13,8 +13,8 @@ use crate::defer::{Deferral, Proof};
 /// A position that has not been remembered yet: outside every zone.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// One zone's compaction: positions, flags, deferral, counters. Shared between CPUs without a lock: they are hints, which may be
-/// lost or stale, and every value is safe.
+/// One zone's compaction: positions, flags, deferral, counters. Shared between CPUs without a lock: they are hints,
+/// which may be lost or stale, and every value is safe.
 ///
 /// | field | legal values | changed by |
 /// |---|---|---|
@@ -114,7 +114,8 @@ impl Compactor {
         &self.migrate[usize::from(self.config.split_positions && mode != MigrateMode::Async)]
     }
 
-    /// Remembers how far the migrate scanner came; it only ever moves up. A synchronous run moves the asynchronous position too.
+    /// Remembers how far the migrate scanner came; it only ever moves up. A synchronous run moves the asynchronous
+    /// position too.
     pub(crate) fn remember_migrate(&self, at: u32, mode: MigrateMode) {
         for slot in [&self.migrate[0], self.migrate_slot(mode)] {
             let old = slot.load(Ordering::Relaxed);

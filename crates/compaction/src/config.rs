@@ -19,7 +19,7 @@ pub enum Search {
     Occupancy,
 }
 
-/// The six patches of the 2013 series (seed 000), each before and after.
+/// The six patches of the 2013 series (*Memory compaction efficiency improvements*), each before and after.
 ///
 /// ```
 /// use pageblock_compaction::Patches;
@@ -35,8 +35,8 @@ pub struct Patches {
     pub defer_helper: bool,
     /// 3: positions are reset before a run reads them rather than after.
     pub reset_before_read: bool,
-    /// 4: a free scanner that finds nothing moves its position, so that the meeting of the scanners is seen; running out of targets
-    /// ends a run early only if they have not met.
+    /// 4: a free scanner that finds nothing moves its position, so that the meeting of the scanners is seen; running
+    /// out of targets ends a run early only if they have not met.
     pub detect_meeting: bool,
     /// 5: an asynchronous run leaves no skip bit on pageblocks that only it cannot use.
     pub async_no_skip: bool,
@@ -77,7 +77,7 @@ impl Patches {
 pub struct Config {
     /// How sources and targets are found.
     pub search: Search,
-    /// The patches of seed 000.
+    /// The patches of *Memory compaction efficiency improvements* (2013).
     pub patches: Patches,
     /// Asynchronous and synchronous runs remember positions of their own for the migrate scanner (3.16).
     pub split_positions: bool,
@@ -118,11 +118,12 @@ pub struct Config {
     pub restart_needs_flush: bool,
     /// The run that 3.13 made at the low watermark plus a gap, rather than at min (costly orders: low).
     pub suitable_at_low: bool,
-    /// A run by occupancy needs no more free frames than the block that it makes, down to the request's own watermark; Linux asks
-    /// for twice the block above low, as its scanners may hold as much on the way.
+    /// A run by occupancy needs no more free frames than the block that it makes, down to the request's own watermark;
+    /// Linux asks for twice the block above low, as its scanners may hold as much on the way.
     pub exact_need: bool,
-    /// Movable blocks may fill pageblocks of other types, those of the most free frames last, once movable pageblocks have no
-    /// room left. What is free in a pageblock that the kernel half gave up would otherwise help no large block.
+    /// Movable blocks may fill pageblocks of other types, those of the most free frames last, once movable pageblocks
+    /// have no room left. What is free in a pageblock that the kernel half gave up would otherwise help no large
+    /// block.
     pub foreign_targets: bool,
     /// Fragmentation index, in thousandths, up to which memory is short rather than scattered (`extfrag_threshold`).
     pub extfrag_threshold: u16,
@@ -137,7 +138,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Linux 3.13-rc2 with these patches of the series: the columns of seed 000.
+    /// Linux 3.13-rc2 with these patches of the series: the columns of *Memory compaction efficiency improvements*
+    /// (2013).
     #[must_use]
     pub const fn linux_3_13(patches: Patches) -> Self {
         Self {
@@ -207,8 +209,9 @@ impl Config {
         }
     }
 
-    /// The default: the best known of everything. Emptying the emptiest pageblocks moves about half as much for each as Linux's scanners
-    /// do (`pageblock run highalloc`), so that twice the share of what is free is kept in whole pageblocks.
+    /// The default: the best known of everything. Emptying the emptiest pageblocks moves about half as much for each
+    /// as Linux's scanners do (`pageblock run highalloc`), so that twice the share of what is free is kept in whole
+    /// pageblocks.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -55,8 +55,8 @@ enum RangeHolder {
 }
 
 impl Compactor {
-    /// Allocates exactly the frames of a range, after moving what is in it (`alloc_contig_range()`). They are held as the largest
-    /// aligned blocks that they make; [`Zone::free_range`] takes them back.
+    /// Allocates exactly the frames of a range, after moving what is in it (`alloc_contig_range()`). They are held as
+    /// the largest aligned blocks that they make; [`Zone::free_range`] takes them back.
     ///
     /// # Errors
     /// [`ContigError`]; the range's free frames are free again.

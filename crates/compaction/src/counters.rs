@@ -49,7 +49,7 @@ impl VmStat {
     ///
     /// ```
     /// use pageblock_compaction::VmStat;
-    /// let mut seed = VmStat::default(); // the column "2-nothp" of seed 000
+    /// let mut seed = VmStat::default(); // the column "2-nothp" of *Memory compaction efficiency improvements* (2013)
     /// (seed.migrate_scanned, seed.isolated, seed.migrate_success) = (42_290_478, 2_547_248, 1_177_325);
     /// assert_eq!(seed.cost(), 1566);
     /// ```

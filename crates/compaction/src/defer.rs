@@ -53,11 +53,16 @@ impl Deferral {
         /// Nothing has failed yet.
         #[must_use]
         pub const fn new() -> Self {
-            Self { considered: AtomicU32::new(0), shift: AtomicU32::new(0), failed: AtomicU32::new(Order::COUNT as u32) }
+            Self {
+                considered: AtomicU32::new(0),
+                shift: AtomicU32::new(0),
+                failed: AtomicU32::new(Order::COUNT as u32),
+            }
         }
     }
 
-    /// Attempts since the last failure; doublings of the pause; the smallest order that failed, [`Order::LIMIT`] if none.
+    /// Attempts since the last failure; doublings of the pause; the smallest order that failed, [`Order::LIMIT`] if
+    /// none.
     #[must_use]
     pub fn state(&self) -> (u32, u32, Order) {
         let load = |field: &AtomicU32| field.load(Ordering::Relaxed);
@@ -107,7 +112,8 @@ impl Deferral {
         }
     }
 
-    /// True if the longest pause has just ended: skip bits and positions should be forgotten (`compaction_restarting()`).
+    /// True if the longest pause has just ended: skip bits and positions should be forgotten
+    /// (`compaction_restarting()`).
     #[must_use]
     pub fn is_restarting(&self, order: Order) -> bool {
         self.fails_at(order)

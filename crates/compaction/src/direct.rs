@@ -78,8 +78,8 @@ impl DirectRequest {
     }
 }
 
-/// Compacts one zone after another, in the order given, until one has a block (`try_to_compact_pages()`). What is captured is the
-/// caller's; without a capture the caller allocates as usual. Either way it says how that went with
+/// Compacts one zone after another, in the order given, until one has a block (`try_to_compact_pages()`). What is
+/// captured is the caller's; without a capture the caller allocates as usual. Either way it says how that went with
 /// [`settle`].
 pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
     zones: impl IntoIterator<Item = CompactZone<'a, 'm>>,
@@ -136,8 +136,8 @@ pub enum Got {
     Nothing,
 }
 
-/// The zone whose deferral an attempt counts for: that of the block, if there is one. Before 3.18 it was the preferred zone in any case, the
-/// only one that was asked: a block from DMA32 ended the deferral of Normal.
+/// The zone whose deferral an attempt counts for: that of the block, if there is one. Before 3.18 it was the preferred
+/// zone in any case, the only one that was asked: a block from DMA32 ended the deferral of Normal.
 ///
 /// ```
 /// # use core::mem::MaybeUninit;
@@ -165,9 +165,9 @@ pub fn accountable<'a, 'm>(preferred: CompactZone<'a, 'm>, found: Option<Compact
     found.filter(|_| preferred.compactor.config().defer_each_zone).unwrap_or(preferred)
 }
 
-/// Accounts for a direct attempt: a stall, and a success or a failure, unless it was skipped (before 3.18 also if it was deferred). `at` is the
-/// [`accountable`] zone. A success ends deferral there; before 3.18 the failure of a synchronous attempt
-/// begins it there.
+/// Accounts for a direct attempt: a stall, and a success or a failure, unless it was skipped (before 3.18 also if it
+/// was deferred). `at` is the [`accountable`] zone. A success ends deferral there; before 3.18 the failure of a
+/// synchronous attempt begins it there.
 pub fn settle<P: Platform>(at: CompactZone<'_, '_>, request: &DirectRequest, outcome: &Outcome, got: Got) {
     let CompactZone { zone, compactor } = at;
     let each = compactor.config().defer_each_zone;

@@ -1,4 +1,4 @@
-//! The compaction thread of a node, as a state machine: whoever has the thread calls [`Kcompactd::step`] when told to.
+//! The compaction thread of a node, as a state machine: the kernel's thread calls [`Kcompactd::step`] when told to.
 
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::score::{marks, node_score, zone_score};
 const INTERVAL: u64 = 500_000_000;
 /// Looks left out after proactive compaction that achieved nothing: two to the power of this.
 const BACKOFF: u32 = 6;
-/// Nobody asked for anything.
+/// Nothing is asked for.
 const NOTHING: u32 = 0;
 
 /// What the thread should do next.
@@ -27,7 +27,7 @@ const NOTHING: u32 = 0;
 pub enum Next {
     /// Call [`Kcompactd::step`] again.
     Again,
-    /// Sleep until somebody wakes it, at most until this time of the platform's clock.
+    /// Sleep until it is woken, at most until this time of the platform's clock.
     Sleep {
         /// When the score is to be looked at again; `None` if never.
         until: Option<u64>,
@@ -47,12 +47,12 @@ pub enum Kswapd {
     Awake,
 }
 
-/// A node's compaction thread. Anyone may wake it, from any context; one thread steps.
+/// A node's compaction thread. Any CPU may wake it, from any context; one thread steps.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
-/// | `wanted` | 0, or 1 + the largest order asked for | anyone raises it, the thread takes it |
-/// | `limit` | the lowest of the highest zones asked for | anyone lowers it, the thread resets it |
+/// | `wanted` | 0, or 1 + the largest order asked for | any CPU raises it, the thread takes it |
+/// | `limit` | the lowest of the highest zones asked for | any CPU lowers it, the thread resets it |
 /// | `zone` | the next zone to compact | the thread |
 /// | `look_at` | time of the next look at the score | the thread |
 ///
@@ -89,8 +89,8 @@ impl Kcompactd {
         }
     }
 
-    /// Asks for a block of `order` in some zone up to `limit` (`wakeup_kcompactd()`), and wakes the thread. Order 0 needs no
-    /// compaction.
+    /// Asks for a block of `order` in some zone up to `limit` (`wakeup_kcompactd()`), and wakes the thread. Order 0
+    /// needs no compaction.
     pub fn wake<P: Platform>(&self, order: Order, limit: ZoneKind) {
         if order == Order::ZERO {
             return;
@@ -102,14 +102,14 @@ impl Kcompactd {
         P::hooks().wake_kcompactd(self.node);
     }
 
-    /// True if somebody asked for a block.
+    /// True if a block is asked for.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) != NOTHING
     }
 
-    /// Does one piece of work: one zone for whoever asked, or one look at the score. `zones` are the node's, ascending; `now` is the
-    /// platform's clock.
+    /// Does one piece of work: one zone for the requests, or one look at the score. `zones` are the node's, ascending;
+    /// `now` is the platform's clock.
     pub fn step<P: Platform, M: Migrate>(
         &self,
         zones: &[CompactZone<'_, '_>],

@@ -1,7 +1,7 @@
 //! Compaction: making large free blocks by moving the blocks that are in the way.
 //!
-//! Memory ends up scattered: enough frames are free, but no 512 beside one another. A migrator ([`Migrate`]) holds movable memory
-//! and can move it; compaction chooses sources and targets.
+//! Memory ends up scattered: enough frames are free, but no 512 beside one another. A migrator ([`Migrate`]) holds
+//! movable memory and can move it; compaction chooses sources and targets.
 //!
 //! * [`Compactor`]: the state of one zone that is kept between runs, and [`Compactor::run`], one run
 //! * [`Config`]: how sources and targets are found, and every change since Linux 3.13 as a switch, above all the six
@@ -13,13 +13,13 @@
 //! * [`VmStat`]: the counters of `/proc/vmstat`
 //!
 //! # How a run works
-//! In Linux's forms a migrate scanner walks the zone upwards and isolates movable frames, and a free scanner walks downwards and
-//! isolates free ones. Contents go from the former to the latter until the two meet. The default instead empties the emptiest
-//! pageblock that can be emptied into the fullest.
+//! In Linux's forms a migrate scanner walks the zone upwards and isolates movable frames, and a free scanner walks
+//! downwards and isolates free ones. Contents go from the former to the latter until the two meet. The default instead
+//! empties the emptiest pageblock that can be emptied into the fullest.
 //!
 //! # Files
-//! `run` chooses between `occupancy` and `linear`; both isolate and move through `migration` and hold `targets`. `choice` reads
-//! counts and states, `suitable` asks the watermarks. No file uses one that uses it.
+//! `run` chooses between `occupancy` and `linear`; both isolate and move through `migration` and hold `targets`.
+//! `choice` reads counts and states, `suitable` asks the watermarks. No file uses one that uses it.
 //!
 //! # Invariants
 //! 1. No lock is held in any call of [`Migrate`].

@@ -1,11 +1,12 @@
 //! Isolating blocks with their migrator, having them moved, and ending each isolation in one way.
 //!
-//! The state byte says at every moment whose a frame is:
+//! The state byte says at every moment which side holds a frame:
 //! * a source is `Isolated` from [`Migration::isolate`] on, and a free of it is refused;
 //! * a target is `Isolated` until its move begins, and the migrator's `Allocated` block from then on;
 //! * a block that is freed, or taken back, is checked under the zone lock to be in the state that its course requires.
 //!
-//! A migrator may unwind in any call. Each value here that stands for blocks in hand ends their isolation when it is dropped.
+//! A migrator may unwind in any call. Each value here that stands for blocks in hand ends their isolation when it is
+//! dropped.
 
 use arrayvec::ArrayVec;
 use pageblock_buddy::{Held, ZoneScan};
@@ -69,8 +70,8 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
                 }
             }
         }
-        // The migrator holds what it has granted, so that the state byte still is what the scanner saw; unless the byte was stale
-        // when it was read, and the block is another one today.
+        // The migrator holds what it has granted, so that the state byte still is what the scanner saw; unless the
+        // byte was stale when it was read, and the block is another one today.
         let marked = self.scan.mark(&granted);
         let granted_requests = asked.requests.iter_mut().filter(|request| request.answer == Some(Ok(())));
         for ((i, held), request) in granted.into_iter().enumerate().zip(granted_requests) {
@@ -85,8 +86,8 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
         answers
     }
 
-    /// Tells the migrator that the isolation of a block is over. The state byte says already that the block is allocated: the
-    /// migrator may free it in this call.
+    /// Tells the migrator that the isolation of a block is over. The state byte says already that the block is
+    /// allocated: the migrator may free it in this call.
     fn end_isolation(self, held: Held) {
         let zone = self.scan.zone();
         let pfn = zone.pfn_of(held.index);
@@ -102,8 +103,8 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
         self.end_isolation(held);
     }
 
-    /// Moves sources to as many targets of the same order, frees the frames that they leave, and puts the others back. Targets
-    /// that are not used stay. Returns how many blocks were not moved.
+    /// Moves sources to as many targets of the same order, frees the frames that they leave, and puts the others back.
+    /// Targets that are not used stay. Returns how many blocks were not moved.
     pub(crate) fn move_sources(
         self,
         sources: &mut Sources<'a, 'z, 'm, P, M>,
@@ -126,7 +127,8 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
     }
 }
 
-/// Requests of a batch, until their answers have been acted upon. Dropped, granted isolations end; no state byte shows them.
+/// Requests of a batch, until their answers have been acted upon. Dropped, granted isolations end; no state byte shows
+/// them.
 struct Requests<'a, 'z, 'm, P: Platform, M: Migrate> {
     migration: Migration<'a, 'z, 'm, P, M>,
     blocks: Cluster,
@@ -310,8 +312,8 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Moving<'a, 'z, 'm, P, M> {
         }
     }
 
-    /// Frees the frames that were left, returns unused targets to `unused`, and puts back the sources that were not moved;
-    /// returns how many those are.
+    /// Frees the frames that were left, returns unused targets to `unused`, and puts back the sources that were not
+    /// moved; returns how many those are.
     fn settle(&mut self, unused: &mut Targets<'a, 'z, 'm, P>, counts: &mut RunCounts) -> u32 {
         let order = self.order();
         let mut failed = 0;

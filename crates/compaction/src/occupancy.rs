@@ -1,10 +1,10 @@
 //! The default: the emptiest pageblock that can be emptied is, into the fullest.
 //!
-//! Linux's scanners start to move a pageblock's frames before they know that the last of them can be moved, and find it
-//! out by scanning. Here a pageblock is chosen by its count of free frames, withheld, and read through once (eight or sixteen state
-//! bytes a load), and its blocks are borrowed from their owner as they are met: all of them before the first is moved.
-//! What could not be emptied is noted with its number of free frames and the frame that was in the way; it is not looked at again before
-//! the former changes, and then the latter is looked at first.
+//! Linux's scanners start to move a pageblock's frames before they know that the last of them can be moved, and find
+//! it out by scanning. Here a pageblock is chosen by its count of free frames, withheld, and read through once (eight
+//! or sixteen state bytes a load), and its blocks are borrowed from their owner as they are met: all of them before
+//! the first is moved. What could not be emptied is noted with its number of free frames and the frame that was in the
+//! way; it is not looked at again before the former changes, and then the latter is looked at first.
 
 mod hints;
 mod isolate;
@@ -171,7 +171,8 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         }
     }
 
-    /// The frames of a candidate that can be emptied. A single pageblock is not read for that, but while its blocks are isolated.
+    /// The frames of a candidate that can be emptied. A single pageblock is not read for that, but while its blocks
+    /// are isolated.
     fn read(&mut self, candidate: &Candidate) -> Result<Range<u32>, Emptied> {
         let wanted = self.order.frames() as u32;
         for block in candidate.block..candidate.block + wanted.div_ceil(BLOCK) {

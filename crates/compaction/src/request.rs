@@ -64,7 +64,8 @@ pub struct Request {
     pub flags: AllocFlags,
     /// The whole zone, whatever skip bits, remembered positions and types of targets say.
     pub full: bool,
-    /// The block goes to the caller at once, where [`Config::capture`](crate::Config::capture) has it so and the caller is an allocation.
+    /// The block goes to the caller at once, where [`Config::capture`](crate::Config::capture) has it so and the
+    /// caller is an allocation.
     pub captures: bool,
 }
 

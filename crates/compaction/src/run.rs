@@ -12,8 +12,8 @@ use crate::request::{Finished, Outcome, Request};
 use crate::{linear, occupancy, suitable};
 
 impl Compactor {
-    /// Whether a run for a block of `order` would help (`compaction_suitable()`): `Continue`, or `Success` if there is one already, or
-    /// `Skipped`. `limit` is the highest zone that the request could use.
+    /// Whether a run for a block of `order` would help (`compaction_suitable()`): `Continue`, or `Success` if there is
+    /// one already, or `Skipped`. `limit` is the highest zone that the request could use.
     #[must_use]
     pub fn suitable<P: Platform>(&self, zone: &Zone<'_>, order: Order, limit: ZoneKind) -> CompactResult {
         let request = Request { limit, ..Request::kswapd(order) };
@@ -23,8 +23,8 @@ impl Compactor {
         }
     }
 
-    /// Compacts the zone once (`compact_zone()`), unless its watermarks or fragmentation say that it would not help. Deferral is
-    /// the caller's business.
+    /// Compacts the zone once (`compact_zone()`), unless its watermarks or fragmentation say that it would not help.
+    /// Deferral is the caller's business.
     pub fn run<P: Platform, M: Migrate>(&self, zone: &Zone<'_>, migrator: &M, request: &Request) -> Outcome {
         let result = suitable::suitable::<P>(zone, self.config(), request);
         P::hooks().trace(&Event::Compaction(CompactEvent::Suitable {

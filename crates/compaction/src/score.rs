@@ -1,4 +1,4 @@
-//! How scattered free memory is, for compaction that nobody asked for (Linux 5.9).
+//! How scattered free memory is, for compaction that no request asked for (Linux 5.9).
 
 use pageblock_frame::PAGEBLOCK_ORDER;
 

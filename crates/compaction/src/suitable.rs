@@ -7,8 +7,9 @@ use pageblock_frame::{AllocFlags, COSTLY_ORDER, Order, Platform, ZoneKind};
 use crate::config::Config;
 use crate::request::Request;
 
-/// Whether compacting the zone would help (`compaction_suitable()`): [`CompactResult::Continue`]; or not, since a block can be
-/// had already (`Success`), since memory is short (`Skipped`), or since it is short rather than scattered (`NotSuitableZone`).
+/// Whether compacting the zone would help (`compaction_suitable()`): [`CompactResult::Continue`]; or not, since a
+/// block can be had already (`Success`), since memory is short (`Skipped`), or since it is short rather than scattered
+/// (`NotSuitableZone`).
 #[must_use]
 pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &Config, request: &Request) -> CompactResult {
     let Some(order) = request.order else { return CompactResult::Continue };

@@ -1,4 +1,5 @@
-//! What a run holds of the zone besides sources: targets, and pageblocks withheld from allocation. Each is given back when dropped.
+//! What a run holds of the zone besides sources: targets, and pageblocks withheld from allocation. Each is given back
+//! when dropped.
 
 use core::ops::Range;
 

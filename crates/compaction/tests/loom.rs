@@ -111,8 +111,8 @@ const BORDER: u64 = 512;
 const STONES: u64 = 6;
 const FRAMES: u64 = 2 * STONES + 2;
 
-/// On which side of the border the pair is. Linear scanners move upwards, and past the pageblock after the one they come
-/// from; the search by occupancy moves anywhere.
+/// On which side of the border the pair is. Linear scanners move upwards, and past the pageblock after the one they
+/// come from; the search by occupancy moves anywhere.
 #[derive(Clone, Copy)]
 enum Pair {
     Below,

@@ -2,10 +2,10 @@
 //!
 //! It is there only when reclaim, compaction or mlock are used; the buddy knows nothing of it.
 //!
-//! | field | legal values | who may change it |
+//! | field | legal values | changed by |
 //! |---|---|---|
 //! | `prev`, `next` | zone-relative frame indices, [`NO_FRAME`] at the ends | the holder of the list's lock |
-//! | `flags` | [`DescFlags`] | anyone, by atomic read-modify-write; `LRU` is a claim: whoever clears it owns the links |
+//! | `flags` | [`DescFlags`] | any CPU, by atomic read-modify-write; the CPU that clears `LRU` owns the links |
 //! | `refs` | 0 free, n held n times | holders, by atomic add; from 0 only by the allocator's caller |
 
 use bitflags::bitflags;
@@ -100,7 +100,7 @@ impl Descriptor {
         }
     }
 
-    /// The flags now. Acquire: pairs with the release of whoever set them after preparing the frame.
+    /// The flags now. Acquire: pairs with the release of the CPU that set them after preparing the frame.
     #[must_use]
     #[inline(always)]
     pub fn flags(&self) -> DescFlags {
@@ -119,7 +119,7 @@ impl Descriptor {
         DescFlags::from_bits_retain(self.flags.fetch_and(!flags.bits(), Ordering::AcqRel))
     }
 
-    /// Replaces all flags without an atomic read-modify-write: only while nobody else can change them.
+    /// Replaces all flags without an atomic read-modify-write: only while no other CPU can change them.
     #[inline(always)]
     pub fn store_flags(&self, flags: DescFlags) {
         self.flags.store(flags.bits(), Ordering::Release);
@@ -174,7 +174,7 @@ impl Descriptor {
     /// Gives a reference back; returns how many are left. At 0 the caller frees the frame.
     #[inline(always)]
     pub fn put(&self) -> u32 {
-        // AcqRel: the last one out sees everything that the others did to the frame.
+        // AcqRel: the last CPU to leave sees all that others did to the frame.
         self.refs.fetch_sub(1, Ordering::AcqRel).wrapping_sub(1)
     }
 
@@ -184,7 +184,7 @@ impl Descriptor {
         self.refs.compare_exchange(expected, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Sets the number of references: only while nobody else can reach the frame.
+    /// Sets the number of references: only while no other CPU can reach the frame.
     #[inline(always)]
     pub fn store_refs(&self, refs: u32) {
         self.refs.store(refs, Ordering::Release);

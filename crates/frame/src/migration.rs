@@ -1,5 +1,5 @@
-//! Moving memory: the seam between compaction, which chooses sources and targets, and the migrator, which moves contents and
-//! references.
+//! Moving memory: the seam between compaction, which chooses sources and targets, and the migrator, which moves
+//! contents and references.
 
 use core::fmt;
 
@@ -151,41 +151,42 @@ impl Move {
     }
 }
 
-/// A holder of movable memory. Compaction holds **no lock** and has interrupts on in every call, so each may wait as its mode
-/// allows, and may allocate from and free to the allocator that is being compacted.
+/// A holder of movable memory. Compaction holds **no lock** and has interrupts on in every call, so each may wait as
+/// its mode allows, and may allocate from and free to the allocator that is being compacted.
 ///
 /// # Course
-/// [`isolate`](Migrate::isolate) begins the isolation of a block. Compaction then marks its state byte: a free of it is refused as
-/// isolated. The isolation ends in exactly one of three ways:
-/// * [`migrate`](Migrate::migrate) returns `Ok`: contents and references are at `to`, and compaction frees `from`. `to` is the
-///   migrator's from the moment the call begins; it may even be freed before the call returns.
+/// [`isolate`](Migrate::isolate) begins the isolation of a block. Compaction then marks its state byte: a free of it
+/// is refused as isolated. The isolation ends in exactly one of three ways:
+/// * [`migrate`](Migrate::migrate) returns `Ok`: contents and references are at `to`, and compaction frees `from`.
+///   `to` is the migrator's from the moment the call begins; it may even be freed before the call returns.
 /// * [`migrate`](Migrate::migrate) returns [`MoveError::Released`]: compaction frees `from` and takes `to` back.
-/// * [`put_back`](Migrate::put_back): the migrator holds the block as before, or answers [`PutBack::Released`], and compaction
-///   frees it.
+/// * [`put_back`](Migrate::put_back): the migrator holds the block as before, or answers [`PutBack::Released`], and
+///   compaction frees it.
 ///
 /// # Safety
 /// Compaction frees frames on the strength of these answers, and its next caller writes to them. So:
-/// 1. `isolate` answers `Ok` only for a block that the implementor holds as one allocation of exactly this order, and that is not
-///    isolated yet. On `Err` nothing has changed.
+/// 1. `isolate` answers `Ok` only for a block that the implementor holds as one allocation of exactly this order, and
+///    that is not isolated yet. On `Err` nothing has changed.
 /// 2. From that `Ok` to the end of the isolation nothing frees, splits or hands on the block.
 /// 3. `migrate` answers `Ok` only if nothing refers to `from` any more, no CPU's translation included.
 /// 4. `migrate` answers [`MoveError::Released`] only if nothing refers to `from`, nor to `to`.
 /// 5. On any other `Err` of `migrate`, nothing refers to `to`, `to` has not been freed, and `from` is as it was.
-/// 6. `put_back` answers [`PutBack::Released`] only if nothing refers to the block, and the implementor has not freed it and will
-///    not free it.
-/// 7. An entry of a batch is for its own block, whatever the order of entries. Nothing has happened to a block whose entry is
-///    `None`.
-/// 8. A call that unwinds counts as [`Refusal::Unknown`], [`MoveError::Failed`] or [`PutBack::Kept`]; a batch that unwinds counts
-///    as far as its entries are written. The promises hold for these answers, too. Compaction then puts back all that is isolated;
-///    if `put_back` unwinds during that, the program aborts.
+/// 6. `put_back` answers [`PutBack::Released`] only if nothing refers to the block, and the implementor has not freed
+///    it and will not free it.
+/// 7. An entry of a batch is for its own block, whatever the order of entries. Nothing has happened to a block whose
+///    entry is `None`.
+/// 8. A call that unwinds counts as [`Refusal::Unknown`], [`MoveError::Failed`] or [`PutBack::Kept`]; a batch that
+///    unwinds counts as far as its entries are written. The promises hold for these answers, too. Compaction then puts
+///    back all that is isolated; if `put_back` unwinds during that, the program aborts.
 ///
 /// # Breaches
-/// An implementor that breaks 1 to 8 gives away memory that is in use. Compaction checks the state byte before it takes a block in
-/// hand and before it frees one, so that most breaches cost a refused free. It cannot tell these two from honest answers:
-/// * `migrate` frees `to`, another request allocates it with the same order, and `migrate` answers `Err`: compaction takes it from
-///   its new holder (5).
-/// * A block is freed while `isolate` answers `Ok`, another request allocates it, and `put_back` answers `Released`: compaction
-///   frees it under its new holder (1, 6).
+/// An implementor that breaks 1 to 8 gives away memory that is in use. Compaction checks the state byte before it
+/// takes a block in hand and before it frees one, so that most breaches cost a refused free. It cannot tell these two
+/// from honest answers:
+/// * `migrate` frees `to`, another request allocates it with the same order, and `migrate` answers `Err`: compaction
+///   takes it from its new holder (5).
+/// * A block is freed while `isolate` answers `Ok`, another request allocates it, and `put_back` answers `Released`:
+///   compaction frees it under its new holder (1, 6).
 ///
 /// ```
 /// use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};

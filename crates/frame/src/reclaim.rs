@@ -1,5 +1,5 @@
-//! Getting memory back: the seam between the allocator, which knows how much is short and where, and the owner, who can give
-//! memory up.
+//! Getting memory back: the seam between the allocator, which knows how much is short and where, and the owner, which
+//! can give memory up.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ pub const DEF_PRIORITY: u8 = 12;
 /// Frames that one round of reclaim is after (`SWAP_CLUSTER_MAX`).
 pub const RECLAIM_CLUSTER: u64 = 32;
 
-/// Who reclaims.
+/// The actor that reclaims.
 ///
 /// ```
 /// use pageblock_frame::reclaim::Actor;
@@ -44,7 +44,7 @@ pub struct Shrink {
     pub node: NodeId,
     /// The one zone whose lists are to shrink (Linux before 4.8), or `None`: the node's.
     pub zone: Option<ZoneKind>,
-    /// Frames of higher zones do not help whoever asks.
+    /// Frames of higher zones do not help the request.
     pub limit: ZoneKind,
     /// Frames that would do.
     pub frames: u64,
@@ -52,7 +52,7 @@ pub struct Shrink {
     pub priority: u8,
     /// Order of the block that is wanted in the end.
     pub order: Order,
-    /// On whose behalf.
+    /// The actor.
     pub actor: Actor,
     /// What may be done: [`Gfp::IO`] start writing, [`Gfp::FS`] enter file systems.
     pub gfp: Gfp,
@@ -116,13 +116,13 @@ pub struct FilePages {
     pub dirty: u64,
 }
 
-/// An owner of memory that can be given up. The allocator holds **no lock** and has interrupts on in every call, so each may wait
-/// as long as its flags allow, and free to the allocator; what it allocates meanwhile it asks for with
+/// An owner of memory that can be given up. The allocator holds **no lock** and has interrupts on in every call, so
+/// each may wait as long as its flags allow, and free to the allocator; what it allocates meanwhile it asks for with
 /// [`Gfp::MEMALLOC`], which never reclaims.
 ///
 /// # What an owner that breaks the contract can do
-/// Make requests fail. The allocator believes its own count of free frames, not the answer: rounds that claim progress where
-/// there is none are bounded, and a call that re-enters reclaim is refused.
+/// Make requests fail. The allocator believes its own count of free frames, not the answer: rounds that claim progress
+/// where there is none are bounded, and a call that re-enters reclaim is refused.
 ///
 /// ```
 /// use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
@@ -139,19 +139,20 @@ pub trait Reclaim {
     /// Looks for frames to free, about [`Shrink::frames`] of them, and says how many were found.
     fn shrink(&self, round: &Shrink) -> Shrunk;
 
-    /// Frames of a zone that further rounds might free, for whoever decides whether to go on (`zone_reclaimable_pages()`).
+    /// Frames of a zone that further rounds might free, for the decision whether to go on (`zone_reclaimable_pages()`).
     fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
         0
     }
 
-    /// Pages of files in a zone, for the limit on dirty ones: asked by requests with [`Gfp::WRITE`] only, once for each zone that they look
-    /// at. An owner that does not say has no limit.
+    /// Pages of files in a zone, for the limit on dirty ones: asked by requests with [`Gfp::WRITE`] only, once for
+    /// each zone that they look at. An owner that does not say has no limit.
     fn file_pages(&self, _node: NodeId, _zone: ZoneKind) -> FilePages {
         FilePages::default()
     }
 
-    /// The last resort, when nothing else is left to free: gives up something large for a block of `order` (Linux kills a
-    /// process). True if memory will be free soon because of it, and the request should try again; it asks a few times at most.
+    /// The last resort, when nothing else is left to free: gives up something large for a block of `order` (Linux
+    /// kills a process). True if memory will be free soon because of it, and the request should try again; it asks a
+    /// few times at most.
     fn out_of_memory(&self, _order: Order, _limit: ZoneKind, _gfp: Gfp) -> bool {
         false
     }

@@ -112,7 +112,7 @@ impl Lru<'_> {
     }
 
     /// Walks one list; returns its number of pages.
-    fn check_list(&self, held: &crate::Held<'_, '_>, list: LruList) -> Result<u64, Violation> {
+    fn check_list(&self, held: &crate::LruGuard<'_, '_>, list: LruList) -> Result<u64, Violation> {
         let this = *held.lists.get(list);
         let (mut entries, mut frames) = (0_u64, 0);
         let (mut before, mut at) = (pageblock_frame::NO_FRAME, this.head);

@@ -22,7 +22,7 @@ pub enum Event {
     Munlocked = 3,
     /// A page's `MLOCKED` was cleared because it was unmapped or freed.
     Cleared = 4,
-    /// A page's `MLOCKED` was cleared while somebody else had the unevictable page off its list.
+    /// A page's `MLOCKED` was cleared while another CPU had the unevictable page off its list.
     Stranded = 5,
     /// A page moved to an active list.
     Activate = 6,
@@ -75,8 +75,8 @@ impl Event {
 
 /// The counters of one [`Lru`](crate::Lru).
 ///
-/// `Culled`, `Rescued`, `Activate`, `Deactivate` and `Rotated` are written only under the LRU lock, the others by atomic
-/// addition.
+/// `Culled`, `Rescued`, `Activate`, `Deactivate` and `Rotated` are written only under the LRU lock, the others by
+/// atomic addition.
 ///
 /// ```
 /// use pageblock_lru::{Counters, Event};

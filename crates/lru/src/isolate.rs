@@ -27,7 +27,7 @@ pub enum IsolateError {
     /// The frame has no reference: it is free, or on its way there.
     #[error("the frame has no reference")]
     Free,
-    /// The page is on no list: somebody else has it, or it waits in a pagevec.
+    /// The page is on no list: another CPU has it, or it waits in a pagevec.
     #[error("the page is on no list")]
     NotOnLru,
     /// As `NotOnLru`, and while this call held its reference all others were given back: the frame has none now, and is
@@ -52,7 +52,8 @@ pub struct Scan {
 impl Lru<'_> {
     /// Takes one page off its list, with a reference for the caller; it goes back with [`put_back`](Self::put_back).
     ///
-    /// Mirrors `isolate_migratepages_block()`'s way to a page (6.1): reference unless zero, claim the flag, then the lock.
+    /// Mirrors `isolate_migratepages_block()`'s way to a page (6.1): reference unless zero, claim the flag, then the
+    /// lock.
     ///
     /// # Errors
     /// [`IsolateError`]; nothing has changed then, except as `Orphaned` says.
@@ -72,8 +73,8 @@ impl Lru<'_> {
         Ok(())
     }
 
-    /// Takes pages off the tail of `list` into `out`, each with a reference for the caller, until `out` is full or `limit`
-    /// pages have been looked at. Pages that somebody else is taking, or that are being freed, are stepped over.
+    /// Takes pages off the tail of `list` into `out`, each with a reference for the caller, until `out` is full or
+    /// `limit` pages have been looked at. Pages that another CPU is taking, or that are being freed, are stepped over.
     ///
     /// A counted unevictable list has no tail: nothing is taken from it. Mirrors `isolate_lru_folios()` (6.1).
     pub fn isolate_tail<const N: usize>(&self, list: LruList, limit: u32, out: &mut ArrayVec<Pfn, N>) -> Scan {
@@ -95,7 +96,7 @@ impl Lru<'_> {
                 continue;
             }
             if !page.clear_flags(DescFlags::LRU).contains(DescFlags::LRU) {
-                // Claimed by one who waits for this lock and holds a reference meanwhile: this is not the last.
+                // Claimed by a CPU that waits for this lock and holds a reference meanwhile: this is not the last.
                 page.put();
                 continue;
             }
@@ -106,8 +107,8 @@ impl Lru<'_> {
         scan
     }
 
-    /// Puts an isolated page back on the list that its flags name, at the head, and gives the isolator's reference back.
-    /// True if that was the last one: then the page is on no list, and the frame is the caller's, to be freed.
+    /// Puts an isolated page back on the list that its flags name, at the head, and gives the isolator's reference
+    /// back. True if that was the last one: then the page is on no list, and the frame is the caller's, to be freed.
     #[must_use = "the last reference obliges the caller to free the frame"]
     pub fn put_back(&self, pfn: Pfn) -> bool {
         let Some(index) = self.index_of(pfn) else { return false };
@@ -116,8 +117,9 @@ impl Lru<'_> {
         self.release(pfn)
     }
 
-    /// Puts isolated pages back, each on the list that its flags name (set or clear `ACTIVE` before), under one lock hold
-    /// and with one splice for each run of pages of the same list; gives the isolator's references back. The first of `pages` comes nearest to the tail.
+    /// Puts isolated pages back, each on the list that its flags name (set or clear `ACTIVE` before), under one lock
+    /// hold and with one splice for each run of pages of the same list; gives the isolator's references back. The
+    /// first of `pages` comes nearest to the tail.
     ///
     /// What remains in `pages` are the frames of which that was the last reference: they are the caller's, to be freed.
     /// Mirrors `move_folios_to_lru()` (6.1).

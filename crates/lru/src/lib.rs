@@ -9,20 +9,20 @@
 //!   [`Lru::put_back_all`] returns a batch, spliced in as one chain a list.
 //! * [`Pagevecs`]: a CPU's batches of pages to add, activate, deactivate or rotate, 15 (before 4.16: 14) at a time, so
 //!   that the lock is taken once a batch. [`PerCpu`] holds one for each CPU.
-//! * [`Held`]: the lock held, for callers with a batch of their own (mlock).
+//! * [`LruGuard`]: the lock held, for callers with a batch of their own (mlock).
 //! * [`Shadow`], [`Lru::refault`]: how long ago a page was evicted, so that a working set is recognised.
 //! * [`Lru::check`]: recomputes every list from the links and the flags.
 //!
 //! # Invariants
-//! 1. `LRU` is set in a page's flags only under the LRU lock, after its links are; who clears it (by one atomic step)
-//!    owns the links, and takes the lock to unlink. So a page seen with `LRU` *under the lock* is linked, and stays
-//!    linked until the lock is released.
-//! 2. Which list a linked page is on is said by `UNEVICTABLE`, `ACTIVE` and `FILE`; of a linked page they change only under
-//!    the lock, together with the list. So does `HUGE`.
-//! 3. Who clears `LRU` holds a reference, or has given back the last one ([`Lru::release`]).
+//! 1. `LRU` is set in a page's flags only under the LRU lock, after its links are; the CPU that clears it (by one
+//!    atomic step) owns the links, and takes the lock to unlink. So a page seen with `LRU` *under the lock* is linked,
+//!    and stays linked until the lock is released.
+//! 2. Which list a linked page is on is said by `UNEVICTABLE`, `ACTIVE` and `FILE`; of a linked page they change only
+//!    under the lock, together with the list. So does `HUGE`.
+//! 3. The CPU that clears `LRU` holds a reference, or has given back the last one ([`Lru::release`]).
 //! 4. Each page in a pagevec or taken by an isolate function carries one reference for it. No reference is dropped
 //!    under the LRU lock unless another is known to remain: freeing takes the lock again.
-//! 5. `NR_MLOCK` changes once for each change of a page's `MLOCKED`, by whoever made that change.
+//! 5. `NR_MLOCK` changes once for each change of a page's `MLOCKED`, by the CPU that made that change.
 //!
 //! # Lock order
 //! Page-table lock, then a CPU's pagevecs, then the LRU lock, then nothing. The LRU lock and a zone lock never nest, no
@@ -36,7 +36,7 @@ extern crate std;
 
 mod check;
 mod counters;
-mod held;
+mod guard;
 mod isolate;
 mod list;
 mod lists;
@@ -49,7 +49,7 @@ mod set;
 
 pub use check::Violation;
 pub use counters::{Counters, Event};
-pub use held::Held;
+pub use guard::LruGuard;
 pub use isolate::{IsolateError, Scan};
 pub use list::{HUGE_FRAMES, LruList, frames_of};
 pub use lists::Unevictable;

@@ -4,7 +4,7 @@ use pageblock_frame::sync::{AtomicU64, Lock};
 use pageblock_frame::{DescFlags, Descriptor, Pfn, PfnRange, const_unless_model};
 
 use crate::counters::{Counters, Event};
-use crate::held::Held;
+use crate::guard::LruGuard;
 use crate::list::{LruList, frames_of};
 use crate::lists::{Lists, Unevictable};
 
@@ -128,12 +128,12 @@ impl<'m> Lru<'m> {
     /// Takes the LRU lock. While it is held, no callback may run and no last reference be dropped.
     #[must_use]
     #[inline(always)]
-    pub fn hold(&self) -> Held<'_, 'm> {
-        Held { lists: self.lists.lock(), lru: self }
+    pub fn hold(&self) -> LruGuard<'_, 'm> {
+        LruGuard { lists: self.lists.lock(), lru: self }
     }
 
-    /// Puts a page that is on no list on the one that its flags name. True if it was put there; false if it is on a list
-    /// already or not covered.
+    /// Puts a page that is on no list on the one that its flags name. True if it was put there; false if it is on a
+    /// list already or not covered.
     ///
     /// The caller holds a reference, and keeps it: being on a list is no reference.
     pub fn add(&self, pfn: Pfn) -> bool {
@@ -158,8 +158,8 @@ impl<'m> Lru<'m> {
 
     /// Takes a page without references off its list.
     pub(crate) fn wipe(&self, index: u32, page: &Descriptor) {
-        // Nobody can take a reference any more, so nobody else claims the page; somebody who waits for the lock with a claim
-        // held a reference before, hence is done.
+        // No reference can be taken any more, so no other CPU claims the page; a CPU that waits for the lock with a
+        // claim held a reference before, hence is done.
         if page.clear_flags(DescFlags::LRU).contains(DescFlags::LRU) {
             let mut lists = self.lists.lock();
             let flags = page.flags();

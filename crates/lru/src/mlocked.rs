@@ -1,12 +1,12 @@
 //! Pages to and from the unevictable list in bulk: what mlock and munlock do under one hold of the LRU lock.
 //!
-//! The callers hold the lock of the page table that maps the pages, or a reference to each: the pages stay what they are.
-//! Neighbours on a list are moved as one run: links inside the run are only compared, not written.
+//! The callers hold the lock of the page table that maps the pages, or a reference to each: the pages stay what they
+//! are. Neighbours on a list are moved as one run: links inside the run are only compared, not written.
 
 use pageblock_frame::{DescFlags, Descriptor};
 
 use crate::counters::{Counters, Event};
-use crate::held::Held;
+use crate::guard::LruGuard;
 use crate::list::{LruList, frames_of};
 use crate::lists::Chain;
 
@@ -26,13 +26,14 @@ pub struct Tally {
     pub set: u64,
     /// `MLOCKED` cleared; those among them that were off their list and unevictable are also `stranded`.
     pub cleared: u64,
-    /// Cleared while somebody else had the unevictable page off its list.
+    /// Cleared while another CPU had the unevictable page off its list.
     pub stranded: u64,
     /// Moved away from the unevictable list; counted already.
     pub rescued: u64,
     /// Moved to the unevictable list; counted already.
     pub culled: u64,
-    /// Pages left alone because they seem to be mapped more than once: who else locks them must be asked without the lock.
+    /// Pages left alone because they seem to be mapped more than once: the areas that lock them must be asked for
+    /// without the lock.
     pub shared: u64,
 }
 
@@ -52,8 +53,8 @@ impl Tally {
 
 /// Clears the flags of a page that is exactly of this kind and mapped once. True if so; else nothing has changed.
 ///
-/// A reference that appears between the two looks is another mapping's: then the flags are put back as they were, and the
-/// page goes the long way.
+/// A reference that appears between the two looks is another mapping's: then the flags are put back as they were, and
+/// the page goes the long way.
 #[inline(always)]
 fn unlock_one(page: &Descriptor, kind: Kind, tally: &mut Tally) -> bool {
     page.refs() <= kind.refs
@@ -61,8 +62,8 @@ fn unlock_one(page: &Descriptor, kind: Kind, tally: &mut Tally) -> bool {
         && (page.refs() <= kind.refs || take_back(page, kind, tally))
 }
 
-/// Sets the flags again that [`unlock_one`] cleared; false, for the page is not unlocked. If somebody has locked it in
-/// between and counted that, the clearing counts too.
+/// Sets the flags again that [`unlock_one`] cleared; false, for the page is not unlocked. If another CPU has locked it
+/// in between and counted that, the clearing counts too.
 #[cold]
 fn take_back(page: &Descriptor, kind: Kind, tally: &mut Tally) -> bool {
     if page.set_flags(LEAVES).contains(DescFlags::MLOCKED) {
@@ -127,13 +128,13 @@ impl Kind {
     }
 }
 
-impl Held<'_, '_> {
-    /// Clears `MLOCKED` of pages that are mapped once, and moves those on the unevictable list to the list that their other
-    /// flags name, at its head. One atomic operation a page. `pages` are indices into the table.
+impl LruGuard<'_, '_> {
+    /// Clears `MLOCKED` of pages that are mapped once, and moves those on the unevictable list to the list that their
+    /// other flags name, at its head. One atomic operation a page. `pages` are indices into the table.
     ///
-    /// The caller holds the lock of the page table that maps all of `pages`, so each has a reference, its mapping's. A page
-    /// with more than that is left alone and reported as `shared`. If one is mapped elsewhere *while* this runs, either
-    /// that CPU sets `MLOCKED` after it was cleared here, or this one sees the new reference after clearing and
+    /// The caller holds the lock of the page table that maps all of `pages`, so each has a reference, its mapping's. A
+    /// page with more than that is left alone and reported as `shared`. If one is mapped elsewhere *while* this runs,
+    /// either that CPU sets `MLOCKED` after it was cleared here, or this one sees the new reference after clearing and
     /// takes it back: the atomic steps on the flags order the two.
     #[inline]
     pub fn unlock_pages(&mut self, pages: &[u32]) -> Tally {
@@ -155,8 +156,8 @@ impl Held<'_, '_> {
         self.finish(&pass)
     }
 
-    /// The short way: pages on the unevictable list with the flags of `kind`, mapped once. Returns those that are left, from
-    /// the first that is different.
+    /// The short way: pages on the unevictable list with the flags of `kind`, mapped once. Returns those that are
+    /// left, from the first that is different.
     #[inline]
     fn unlock_run<'p>(&mut self, kind: Kind, pages: &'p [u32], pass: &mut Pass) -> &'p [u32] {
         let table = self.lru.table();
@@ -196,7 +197,7 @@ impl Held<'_, '_> {
             tally.shared += 1;
             return;
         }
-        // Linked now means linked until the lock is released, whoever claims it meanwhile.
+        // Linked now means linked until the lock is released, also if it is claimed meanwhile.
         let linked = seen.contains(DescFlags::LRU);
         let before = page.clear_flags(if linked { LEAVES } else { DescFlags::MLOCKED });
         let frames = frames_of(before);
@@ -222,8 +223,8 @@ impl Held<'_, '_> {
         }
     }
 
-    /// Sets `MLOCKED` of pages, and moves those on a list to the unevictable one. One atomic operation a page, two for an
-    /// active one. The caller holds the lock of the page table that maps all of `pages`.
+    /// Sets `MLOCKED` of pages, and moves those on a list to the unevictable one. One atomic operation a page, two for
+    /// an active one. The caller holds the lock of the page table that maps all of `pages`.
     pub fn lock_pages(&mut self, pages: &[u32]) -> Tally {
         const STAYS: DescFlags = DescFlags::MLOCKED.union(DescFlags::UNEVICTABLE);
         let (table, mut pass) = (self.lru.table(), Pass { run: Run::EMPTY, tally: Tally::default() });
@@ -304,8 +305,9 @@ impl Held<'_, '_> {
         }
     }
 
-    /// Linux 5.18's way to lock a page whose `MLOCKED` is set already: on the unevictable list it is counted once more,
-    /// from another list it moves there with a count of 1. A page off its list is skipped. Mirrors `__mlock_page()` (6.1).
+    /// Linux 5.18's way to lock a page whose `MLOCKED` is set already: on the unevictable list it is counted once
+    /// more, from another list it moves there with a count of 1. A page off its list is skipped. Mirrors
+    /// `__mlock_page()` (6.1).
     ///
     /// The count lives in the page's first link word, so it exists only where that list is
     /// [counted](crate::Unevictable::Counted).
@@ -327,10 +329,11 @@ impl Held<'_, '_> {
         }
     }
 
-    /// Linux 5.18's way to unlock a page: counts one area less; with none left, clears `MLOCKED` and moves the page away
-    /// from the unevictable list. Mirrors `__munlock_page()` (6.1).
+    /// Linux 5.18's way to unlock a page: counts one area less; with none left, clears `MLOCKED` and moves the page
+    /// away from the unevictable list. Mirrors `__munlock_page()` (6.1).
     ///
-    /// Where the unevictable list is [linked](crate::Unevictable::Linked) there is no count, and the page is unlocked at once.
+    /// Where the unevictable list is [linked](crate::Unevictable::Linked) there is no count, and the page is unlocked
+    /// at once.
     pub fn unlock_counted(&mut self, index: u32) -> Tally {
         let mut tally = Tally::default();
         let Some(page) = self.lru.table().get(index as usize) else { return tally };

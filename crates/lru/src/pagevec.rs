@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 
 use crate::counters::Event;
-use crate::held::{Change, End, Held};
+use crate::guard::{Change, End, LruGuard};
 use crate::list::frames_of;
 use crate::lru::Lru;
 use crate::set::Lrus;
@@ -38,8 +38,8 @@ impl Batch {
         [Self::Add, Self::Rotate, Self::DeactivateFile, Self::Deactivate, Self::Activate];
 }
 
-/// One CPU's batches of up to `N` pages, each page with a reference; mirrors `cpu_fbatches` (6.1). `N` is 15 as in Linux
-/// 4.16 to 6.9; before it was 14.
+/// One CPU's batches of up to `N` pages, each page with a reference; mirrors `cpu_fbatches` (6.1). `N` is 15 as in
+/// Linux 4.16 to 6.9; before it was 14.
 ///
 /// A batch is flushed when it fills up, when a huge page joins it, and by [`drain`](Self::drain). Pages whose last
 /// reference goes with the batch are handed to `free`, with no lock held.
@@ -77,8 +77,8 @@ impl<const N: usize> Pagevecs<N> {
         self.batches[batch as usize].len()
     }
 
-    /// Adds a page to a batch, with a reference for it (the caller holds one), and flushes the batch if it is full or the
-    /// page is huge. A frame that no list set covers is ignored.
+    /// Adds a page to a batch, with a reference for it (the caller holds one), and flushes the batch if it is full or
+    /// the page is huge. A frame that no list set covers is ignored.
     #[inline]
     pub fn push(&mut self, batch: Batch, pfn: Pfn, lrus: Lrus<'_, '_>, free: &mut impl FnMut(Pfn)) {
         let Some(page) = lrus.page(pfn) else { return };
@@ -129,7 +129,7 @@ impl<const N: usize> Pagevecs<N> {
     /// Empties one batch: one lock hold for each run of pages of the same lists, then the references.
     fn flush(&mut self, batch: Batch, lrus: Lrus<'_, '_>, free: &mut impl FnMut(Pfn)) {
         let pages = core::mem::take(&mut self.batches[batch as usize]);
-        let mut held: Option<Held<'_, '_>> = None;
+        let mut held: Option<LruGuard<'_, '_>> = None;
         for pfn in pages.iter().map(|pfn| Pfn::new(u64::from(*pfn))) {
             let index = held.as_ref().and_then(|held| held.lru().index_of(pfn));
             let index = index.or_else(|| {
@@ -156,9 +156,9 @@ fn free_if_last(lrus: Lrus<'_, '_>, pfn: Pfn, free: &mut impl FnMut(Pfn)) {
     }
 }
 
-/// Does to one page what its batch stands for. A page on a list stays linked while the lock is held, even if somebody
-/// claims it meanwhile; one that is on no list is somebody else's, and is left alone.
-fn apply(batch: Batch, held: &mut Held<'_, '_>, index: u32, page: &Descriptor) {
+/// Does to one page what its batch stands for. A page on a list stays linked while the lock is held, even if another
+/// CPU claims it meanwhile; one that is on no list is another CPU's, and is left alone.
+fn apply(batch: Batch, held: &mut LruGuard<'_, '_>, index: u32, page: &Descriptor) {
     const STAY: DescFlags = DescFlags::UNEVICTABLE;
     let flags = page.flags();
     let linked = flags.contains(DescFlags::LRU);

@@ -4,7 +4,7 @@ use pageblock_frame::sync::Ordering;
 use pageblock_frame::{DescFlags, Pfn};
 
 use crate::counters::Event;
-use crate::held::{Change, End};
+use crate::guard::{Change, End};
 use crate::list::{LruList, frames_of};
 use crate::lru::Lru;
 
@@ -48,8 +48,8 @@ impl Shadow {
 pub struct Refault {
     /// Frames evicted or activated in between.
     pub distance: u64,
-    /// True if the page would still be here had the inactive list been longer by no more than the memory it competes with:
-    /// it goes to the active list.
+    /// True if the page would still be here had the inactive list been longer by no more than the memory it competes
+    /// with: it goes to the active list.
     pub workingset: bool,
 }
 
@@ -88,7 +88,8 @@ impl Lru<'_> {
         frames[LruList::ActiveFile.index()] + if matches!(swap, Swap::Available) { anon } else { 0 }
     }
 
-    /// Moves a page marked [`BEHIND`](DescFlags::BEHIND) that was used, and is on a list, to where the next one is taken from. True if so.
+    /// Moves a page marked [`BEHIND`](DescFlags::BEHIND) that was used, and is on a list, to where the next one is
+    /// taken from. True if so.
     ///
     /// ```
     /// use pageblock_frame::{DescFlags, Descriptor, Pfn};

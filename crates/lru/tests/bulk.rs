@@ -1,5 +1,5 @@
-//! What bulk operations do to pages that are not as they expect: not locked, off their list, shared; and in both forms of the
-//! unevictable list.
+//! What bulk operations do to pages that are not as they expect: not locked, off their list, shared; and in both forms
+//! of the unevictable list.
 #![cfg(not(loom))]
 
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
@@ -118,6 +118,24 @@ fn the_counted_way_works_on_a_linked_list_and_does_not_count_there() {
         assert_eq!(tally, Tally { cleared: 1, ..Tally::default() });
         tally.count(lru.counters());
         sound(&lru, [unlocked, 0, 0, 0, 6 - unlocked], 6 - unlocked as i64);
+    }
+}
+
+#[test]
+fn the_counted_way_writes_no_count_where_pages_are_linked() {
+    for (form, locked) in [(Unevictable::Linked, 6), (Unevictable::Counted, 0)] {
+        let table = table(6);
+        let lru = listed(&table, form);
+        for index in SIX {
+            // Locked and still on the inactive list: it moves to a linked list. Not locked: it stays on one.
+            if locked > 0 {
+                table[index as usize].set_flags(DescFlags::MLOCKED);
+                lru.counters().add_mlocked(1);
+            }
+            lru.hold().lock_counted(index);
+            assert_eq!(lru.check(), Ok(()), "{form:?}, page {index}");
+        }
+        sound(&lru, [6 - locked, 0, 0, 0, locked], locked as i64);
     }
 }
 

@@ -324,7 +324,8 @@ proptest! {
 
     #[test]
     fn lists_behave_as_queues(ops in ops()) {
-        let tables: Vec<Vec<Descriptor>> = (0..NODES).map(|_| (0..FRAMES).map(|_| Descriptor::new()).collect()).collect();
+        let table = || (0..FRAMES).map(|_| Descriptor::new()).collect();
+        let tables: Vec<Vec<Descriptor>> = (0..NODES).map(|_| table()).collect();
         let sets: Vec<Lru<'_>> = tables.iter().zip(BASE).map(|(table, base)| Lru::new(Pfn::new(base), table)).collect();
         let lrus = Lrus::new(&sets).unwrap();
         let mut vecs = Pagevecs::<VECTOR>::new();

@@ -94,8 +94,9 @@ pub struct Stopped {
 /// Locks the pages that hold `length` bytes from `address`: marks their areas, locks what is present, and brings in and
 /// locks what is not. Returns the number of pages in the range.
 ///
-/// Rules of `mlock(2)`: the range is rounded outwards; an empty one succeeds; what is locked already stays so; device areas
-/// are passed over. At a hole nothing is brought in, but the areas before it stay marked and their present pages locked.
+/// Rules of `mlock(2)`: the range is rounded outwards; an empty one succeeds; what is locked already stays so; device
+/// areas are passed over. At a hole nothing is brought in, but the areas before it stay marked and their present pages
+/// locked.
 ///
 /// # Errors
 /// [`Stopped`], with the first bad page and what was done before it.
@@ -114,7 +115,7 @@ pub fn mlock<S: AddressSpace, const N: usize>(
         populate(space, part, context).map_err(|(at, error)| Cause::Fault { at, error })
     });
     match filled {
-        // All of it was there a moment ago: somebody has unmapped the rest since.
+        // All of it was there a moment ago: the rest was unmapped since.
         Ok(()) | Err(Stopped { cause: Cause::Hole { .. }, .. }) => Ok(span.len()),
         Err(Stopped { cause, .. }) => Err(Stopped { cause, pages: span.len() }),
     }

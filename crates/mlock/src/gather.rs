@@ -17,8 +17,8 @@ const _: () = assert!(BATCH * size_of::<u32>() + size_of::<Waiting>() <= 512);
 /// Pages of the window that wait for a pass over their list set.
 type Waiting = [u64; (WINDOW / 64) as usize];
 
-/// Calls `work` with the pages of `window` (at most [`WINDOW`] entries of `table`), as indices into the table of their list
-/// set, in order, up to [`BATCH`] at a time. Pages of the first list set come first, then those of the next.
+/// Calls `work` with the pages of `window` (at most [`WINDOW`] entries of `table`), as indices into the table of their
+/// list set, in order, up to [`BATCH`] at a time. Pages of the first list set come first, then those of the next.
 #[inline]
 pub(crate) fn each_batch<'a, 'm>(
     table: &impl Table,

@@ -12,16 +12,16 @@
 //!
 //! # How the default does it
 //! Under the lock of one page table its entries cannot change, so every page they map keeps the reference that its
-//! mapping holds: no reference is taken, no page is locked, and migration and reclaim, which must remove the
-//! entry first, wait. Up to 96 pages of one LRU are gathered from the table (those of other zones wait in a bitmap), then the
-//! LRU lock is taken once: one atomic operation clears `MLOCKED` and `UNEVICTABLE`, and pages that are
-//! neighbours on the unevictable list, as pages locked together are, move as one run. Counters change once a batch.
-//! A page with more references than one mapping explains may be locked by another area: it is left for a second pass that
-//! asks [`AddressSpace::locked_by_any`] with no lock held.
+//! mapping holds: no reference is taken, no page is locked, and migration and reclaim, which must remove the entry
+//! first, wait. Up to 96 pages of one LRU are gathered from the table (those of other zones wait in a bitmap), then
+//! the LRU lock is taken once: one atomic operation clears `MLOCKED` and `UNEVICTABLE`, and pages that are neighbours
+//! on the unevictable list, as pages locked together are, move as one run. Counters change once a batch. A page with
+//! more references than one mapping explains may be locked by another area: it is left for a second pass that asks
+//! [`AddressSpace::locked_by_any`] with no lock held.
 //!
 //! # Invariants
-//! 1. `NR_MLOCK` is the number of frames of pages with `MLOCKED`: who flips the flag counts it, also if the page
-//!    cannot be isolated.
+//! 1. `NR_MLOCK` is the number of frames of pages with `MLOCKED`: the CPU that flips the flag counts it, also if the
+//!    page cannot be isolated.
 //! 2. When nothing is under way, a page is `MLOCKED` if and only if a locked area maps it.
 //! 3. References return to what they were.
 //!

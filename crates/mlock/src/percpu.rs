@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Pfn};
-use pageblock_lru::{HUGE_FRAMES, Held, Lru, Lrus};
+use pageblock_lru::{HUGE_FRAMES, Lru, LruGuard, Lrus};
 
 use crate::context::Context;
 use crate::gather::WINDOW;
@@ -19,11 +19,12 @@ enum Wish {
 
 /// One CPU's batch of up to `N` pages to lock or unlock, each with a reference; mirrors `mlock_pvec` (6.1).
 ///
-/// A page's `MLOCKED` is set when it joins the batch, but cleared only when the batch is flushed; how many areas lock it is
-/// counted in its first link word, so the lists must keep the unevictable pages [counted](pageblock_lru::Unevictable).
-/// Nobody is asked who else locks a page. The count may be too low: a page that was off its list when it was locked, or
-/// was isolated since, has lost it, and is unlocked too early; reclaim, which looks at the areas, locks it again. A range
-/// that is locked and unlocked through this form is not to be handled by the other.
+/// A page's `MLOCKED` is set when it joins the batch, but cleared only when the batch is flushed; how many areas lock
+/// it is counted in its first link word, so the lists must keep the unevictable pages
+/// [counted](pageblock_lru::Unevictable). No area is asked whether it locks a page, too. The count may be too low: a
+/// page that was off its list when it was locked, or was isolated since, has lost it, and is unlocked too early;
+/// reclaim, which looks at the areas, locks it again. A range that is locked and unlocked through this form is not to
+/// be handled by the other.
 ///
 /// ```
 /// use pageblock_frame::{Descriptor, Pfn};
@@ -95,10 +96,11 @@ impl<const N: usize> MlockBatch<N> {
         }
     }
 
-    /// Flushes the batch: one hold of the LRU lock for each run of pages of the same lists. Mirrors `mlock_folio_batch()`.
+    /// Flushes the batch: one hold of the LRU lock for each run of pages of the same lists. Mirrors
+    /// `mlock_folio_batch()`.
     pub fn drain(&mut self, lrus: Lrus<'_, '_>, free: &mut impl FnMut(Pfn)) {
         let pages = core::mem::take(&mut self.pages);
-        let mut held: Option<Held<'_, '_>> = None;
+        let mut held: Option<LruGuard<'_, '_>> = None;
         for (pfn, wish) in pages.iter().map(|(pfn, wish)| (Pfn::new(u64::from(*pfn)), *wish)) {
             let index = held.as_ref().and_then(|held| held.lru().index_of(pfn));
             let index = index.or_else(|| {
@@ -144,8 +146,8 @@ pub fn munlock_pages_counted<S: AddressSpace, const N: usize, const M: usize>(
     walk(space, span, (context, batch), |batch, pfn| batch.unlock(pfn, lrus, &mut |pfn| space.free(pfn)));
 }
 
-/// Page by page under one hold of each table's lock. The batch is flushed before that lock is released, so its pages are
-/// mapped all the while and none of its references is a last one.
+/// Page by page under one hold of each table's lock. The batch is flushed before that lock is released, so its pages
+/// are mapped all the while and none of its references is a last one.
 fn walk<S: AddressSpace, const N: usize, const M: usize>(
     space: &S,
     span: Span,

@@ -40,7 +40,8 @@ struct Leaf {
     entries: [u64; ENTRIES],
 }
 
-/// A page table for tests, benches and simulations. Tables are made with exclusive access; entries change under the lock.
+/// A page table for tests, benches and simulations. Tables are made with exclusive access; entries change under the
+/// lock.
 ///
 /// ```
 /// use pageblock_frame::Pfn;
@@ -109,8 +110,8 @@ impl SoftTable {
         true
     }
 
-    /// Replaces the huge entry over `at` by 512 base entries for its parts, after `prepare` has made them pages of their own
-    /// under the table's lock. True if there was one.
+    /// Replaces the huge entry over `at` by 512 base entries for its parts, after `prepare` has made them pages of
+    /// their own under the table's lock. True if there was one.
     pub fn split(&self, at: Vpn, prepare: impl FnOnce(Pfn)) -> bool {
         let Ok(leaf) = self.find(at) else { return false };
         let mut leaf = leaf.lock();

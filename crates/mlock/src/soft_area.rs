@@ -51,8 +51,8 @@ impl Placement {
 /// First frame of the first node.
 const FIRST: u64 = 1 << 20;
 
-/// An area of pages that are there and, between [`lock`](Self::lock) and [`unlock`](Self::unlock), locked; each mapped once,
-/// anonymous, on the LRU lists of its node.
+/// An area of pages that are there and, between [`lock`](Self::lock) and [`unlock`](Self::unlock), locked; each mapped
+/// once, anonymous, on the LRU lists of its node.
 ///
 /// ```
 /// use pageblock_mlock::{Placement, SoftArea, Steps};

@@ -88,9 +88,9 @@ pageblock_frame::number_range! {
 }
 
 impl Span {
-    /// The pages that hold `length` bytes from `address` on, rounded outwards as `mlock(2)` does in Linux: the length is
-    /// that from the start of the first page. So no bytes from within a page are that page, and none from its
-    /// start are none.
+    /// The pages that hold `length` bytes from `address` on, rounded outwards as `mlock(2)` does in Linux: the length
+    /// is that from the start of the first page. So no bytes from within a page are that page, and none from its start
+    /// are none.
     ///
     /// # Errors
     /// [`SpanError::Wraps`] if they run over the end of the address space.
@@ -104,8 +104,8 @@ impl Span {
     }
 }
 
-/// The levels of a page table: how many bits of a page number each takes, from the lowest level up; 0 for a level that is
-/// folded away.
+/// The levels of a page table: how many bits of a page number each takes, from the lowest level up; 0 for a level that
+/// is folded away.
 ///
 /// ```
 /// use pageblock_mlock::{Levels, Vpn};

@@ -24,7 +24,8 @@ pub enum Accounting {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum InPlace {
-    /// As posted in seed 001 and measured there: the vector is filled under one hold of the table's lock, its first page too.
+    /// As posted in seed 001 and measured there: the vector is filled under one hold of the table's lock, its first
+    /// page too.
     #[default]
     Posted,
     /// As merged in Linux 3.12: the first page is found by a walk of its own, so two holds a vector.

@@ -49,8 +49,8 @@ pub enum Walk<T> {
 ///
 /// # Contract
 /// While a page is mapped by an entry, that entry holds one reference to it; a page with the flag `FILE` has one more,
-/// the page cache's. To change or remove an entry takes the table's lock. Migration and splitting replace all entries of
-/// a page before they touch its flags, and afterwards lock or unlock the page as its area then says.
+/// the page cache's. To change or remove an entry takes the table's lock. Migration and splitting replace all entries
+/// of a page before they touch its flags, and afterwards lock or unlock the page as its area then says.
 pub trait PageTable {
     /// The shape of the table.
     const LEVELS: Levels = Levels::X86_64;
@@ -101,9 +101,9 @@ pub trait AddressSpace: PageTable {
     /// The area that `at` lies in, or `None` for a hole.
     fn area(&self, at: Vpn) -> Option<Area>;
 
-    /// Marks part of one area as locked or not, splitting the area, and a huge mapping that is cut by the part's ends, as
-    /// needed. Ordered with [`locked_by_any`](Self::locked_by_any) on every CPU by one lock, or by full barriers on both
-    /// sides: of two areas that are unlocked at the same time, at least one must see the other unlocked.
+    /// Marks part of one area as locked or not, splitting the area, and a huge mapping that is cut by the part's ends,
+    /// as needed. Ordered with [`locked_by_any`](Self::locked_by_any) on every CPU by one lock, or by full barriers on
+    /// both sides: of two areas that are unlocked at the same time, at least one must see the other unlocked.
     ///
     /// # Errors
     /// [`MarkError`]; nothing has changed then.
@@ -115,8 +115,8 @@ pub trait AddressSpace: PageTable {
     /// [`FaultError`]; nothing has changed then.
     fn fault_in(&self, at: Vpn) -> Result<(), FaultError>;
 
-    /// True if an area that is marked locked, of any address space, maps the page. Called without page-table and LRU locks
-    /// held; takes its own.
+    /// True if an area that is marked locked, of any address space, maps the page. Called without page-table and LRU
+    /// locks held; takes its own.
     fn locked_by_any(&self, pfn: Pfn) -> bool;
 
     /// Receives a frame whose last reference went away while it was in hand here. Called without locks held.

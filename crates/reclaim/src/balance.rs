@@ -64,8 +64,8 @@ pub(crate) fn zone_balanced<Z: ZoneView>(config: &Config, zone: &Z, order: Order
     !(asks && zone.compaction_suitable(order, limit) == Some(CompactResult::Skipped))
 }
 
-/// Whether a node is balanced for blocks of `order` in zones up to `limit` (`pgdat_balanced()`). `given_up` says of a zone that
-/// nothing can be reclaimed there. A node without such zones is.
+/// Whether a node is balanced for blocks of `order` in zones up to `limit` (`pgdat_balanced()`). `given_up` says of a
+/// zone that nothing can be reclaimed there. A node without such zones is.
 pub(crate) fn node_balanced<Z: ZoneView>(
     config: &Config,
     zones: &[Z],
@@ -96,8 +96,9 @@ pub(crate) fn node_balanced<Z: ZoneView>(
     }
 }
 
-/// Whether tasks may go on to reclaim for themselves, or should wait for kswapd first: more than half of the min watermarks of the
-/// zones up to Normal is free (`allow_direct_reclaim()`, 6.1). `reclaimable` says how many frames of a zone could be freed.
+/// Whether tasks may go on to reclaim for themselves, or should wait for kswapd first: more than half of the min
+/// watermarks of the zones up to Normal is free (`allow_direct_reclaim()`, 6.1). `reclaimable` says how many frames of
+/// a zone could be freed.
 pub(crate) fn reserve_ok<Z: ZoneView>(zones: &[Z], reclaimable: impl Fn(&Z) -> u64) -> bool {
     let (mut min, mut free) = (0u64, 0u64);
     let counted = |zone: &&Z| zone.kind() <= ZoneKind::Normal && zone.managed() > 0 && reclaimable(zone) > 0;

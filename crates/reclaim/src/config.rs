@@ -15,15 +15,16 @@ pub enum ListsBy {
 
 /// Whose lowmem reserve kswapd adds to the high watermark when it asks whether a zone needs reclaim.
 ///
-/// The allocator stops at low + reserve. A kswapd that leaves the reserve out stops at high, which is less wherever the reserve is
-/// larger than high - low: such a zone is full to one and balanced to the other, and is never used again (seed 003).
+/// The allocator stops at low + reserve. A kswapd that leaves the reserve out stops at high, which is less wherever
+/// the reserve is larger than high - low: such a zone is full to one and balanced to the other, and is never used
+/// again (seed 003).
 ///
 /// ```
 /// assert_eq!(pageblock_reclaim::Config::seed_003().class_zone, pageblock_reclaim::ClassZone::Ignored);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClassZone {
-    /// Nobody's (the draft of seed 003).
+    /// None (the draft of *Fair zone policy*).
     Ignored,
     /// That against requests for the highest zone that is short (3.16).
     EndZone,
@@ -58,8 +59,8 @@ pub enum BalancedRule {
 pub enum BalanceGap {
     /// None (since 4.8).
     None,
-    /// The low watermark, or a hundredth of the zone, rounded up, if that is less (`zone_balance_gap()`, 3.16). What tasks take
-    /// while higher zones are reclaimed does not end the work on lower ones at the instant they reach high.
+    /// The low watermark, or a hundredth of the zone, rounded up, if that is less (`zone_balance_gap()`, 3.16). What
+    /// tasks take while higher zones are reclaimed does not end the work on lower ones at the instant they reach high.
     LowOrOnePercent,
 }
 
@@ -82,19 +83,19 @@ pub struct Config {
     pub balanced: BalancedRule,
     /// It reclaims what fragmentation boosted the watermarks by, without writing, and takes that boost back (5.0).
     pub boost: bool,
-    /// Runs without any success after which a node is given up until somebody else has success there (`MAX_RECLAIM_RETRIES`; 4.12);
-    /// 0: never.
-    pub hopeless_after: u32,
-    /// A zone of which six times its reclaimable frames were scanned in vain counts as balanced, and is left alone but for the first
-    /// round of a run (`all_unreclaimable`, before 4.12).
-    pub gives_zones_up: bool,
+    /// Runs without any success after which a node is given up until another actor has success there
+    /// (`MAX_RECLAIM_RETRIES`; 4.12); 0: never.
+    pub max_kswapd_failures: u32,
+    /// A zone of which six times its reclaimable frames were scanned in vain counts as balanced, and is left alone but
+    /// for the first round of a run (`all_unreclaimable`, before 4.12).
+    pub tracks_unreclaimable: bool,
     /// kswapd compacts the node itself (before 4.6) rather than waking kcompactd.
     pub compacts: bool,
-    /// Requests of up to the costly order reclaim for as long as it takes (before 4.7), rather than until 16 passes without
-    /// progress.
+    /// Requests of up to the costly order reclaim for as long as it takes (before 4.7), rather than until 16 passes
+    /// without progress.
     pub retries_for_ever: bool,
     /// A direct pass that freed nothing counts as progress unless all zones are given up (before 4.12).
-    pub hopes: bool,
+    pub retries_until_all_unreclaimable: bool,
 }
 
 impl Config {
@@ -107,11 +108,11 @@ impl Config {
             balance_gap: BalanceGap::None,
             balanced: BalancedRule::AnyZone,
             boost: true,
-            hopeless_after: 16,
-            gives_zones_up: false,
+            max_kswapd_failures: 16,
+            tracks_unreclaimable: false,
             compacts: false,
             retries_for_ever: false,
-            hopes: false,
+            retries_until_all_unreclaimable: false,
         }
     }
 
@@ -130,15 +131,16 @@ impl Config {
             balance_gap: BalanceGap::LowOrOnePercent,
             balanced: BalancedRule::Quarter,
             boost: false,
-            hopeless_after: 0,
-            gives_zones_up: true,
+            max_kswapd_failures: 0,
+            tracks_unreclaimable: true,
             compacts: true,
             retries_for_ever: true,
-            hopes: true,
+            retries_until_all_unreclaimable: true,
         }
     }
 
-    /// Linux 3.13, the baseline of seed 000. In what is modelled here it behaves as 3.16.
+    /// Linux 3.13, the baseline of *Memory compaction efficiency improvements* (2013). In what is modelled here it
+    /// behaves as 3.16.
     #[must_use]
     pub const fn linux_3_13() -> Self {
         Self::linux_3_16()

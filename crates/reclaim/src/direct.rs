@@ -9,8 +9,8 @@ use pageblock_frame::{COSTLY_ORDER, Gfp, Hooks, Order, Platform, ZoneKind};
 use crate::balance::{NO_RESERVE, compact_gap};
 use crate::config::{ClassZone, Config, ListsBy};
 use crate::counters::count;
-use crate::faith::Faith;
 use crate::kswapd::Kswapd;
+use crate::unconfirmed::UnconfirmedProgress;
 use crate::zone::{MarkTest, WithBoost, ZoneView};
 
 /// What a pass of direct reclaim achieved.
@@ -23,7 +23,7 @@ use crate::zone::{MarkTest, WithBoost, ZoneView};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// Frames freed, as far as the owner is believed.
+    /// Frames freed, as far as the claim is accepted.
     pub reclaimed: u64,
     /// Frames looked at.
     pub scanned: u64,
@@ -34,7 +34,7 @@ pub struct Progress {
     /// More frames are free than before, so that something was gained for certain.
     pub confirmed: bool,
     /// Nothing was freed, but not every zone is given up (before 4.12).
-    pub hope: bool,
+    pub reclaimable_left: bool,
     /// The caller reclaims already: nothing was done.
     pub refused: bool,
     /// The caller is being killed: the pass ended early.
@@ -45,7 +45,7 @@ impl Progress {
     /// True if it is worth trying to allocate again (`did_some_progress`).
     #[must_use]
     pub const fn is_some(&self) -> bool {
-        self.reclaimed > 0 || self.compaction_ready || self.hope
+        self.reclaimed > 0 || self.compaction_ready || self.reclaimable_left
     }
 }
 
@@ -94,7 +94,7 @@ pub struct Direct<'a, Z> {
     pub zones: &'a [Z],
     /// The nodes' threads, as far as there are any: they keep what is known of each node.
     pub nodes: &'a [Kswapd],
-    /// Who can give memory up.
+    /// The holder of memory that can be given up.
     pub owner: &'a dyn Reclaim,
     /// Order of the block that is wanted.
     pub order: Order,
@@ -133,7 +133,7 @@ struct Pass<'a> {
     priority: u8,
     progress: Progress,
     /// For nodes without a thread.
-    faith: Faith,
+    unconfirmed: UnconfirmedProgress,
 }
 
 impl<Z: ZoneView> Direct<'_, Z> {
@@ -150,7 +150,12 @@ impl<Z: ZoneView> Direct<'_, Z> {
         }
         P::hooks().trace(&Event::Reclaim(ReclaimEvent::DirectBegin { order: self.order, gfp: self.gfp }));
         let free = self.free();
-        let mut pass = Pass { config, priority: DEF_PRIORITY, progress: Progress::default(), faith: Faith::new() };
+        let mut pass = Pass {
+            config,
+            priority: DEF_PRIORITY,
+            progress: Progress::default(),
+            unconfirmed: UnconfirmedProgress::new(),
+        };
         for priority in (0..=DEF_PRIORITY).rev() {
             pass.priority = priority;
             self.pass(&mut pass);
@@ -162,7 +167,9 @@ impl<Z: ZoneView> Direct<'_, Z> {
         }
         let mut progress = pass.progress;
         progress.confirmed = self.free() > free;
-        progress.hope = config.hopes && progress.reclaimed == 0 && self.eligible().any(|zone| self.has_hope(zone));
+        progress.reclaimable_left = config.retries_until_all_unreclaimable
+            && progress.reclaimed == 0
+            && self.eligible().any(|zone| self.zone_reclaimable(zone));
         P::hooks().trace(&Event::Reclaim(ReclaimEvent::DirectEnd { reclaimed: progress.reclaimed }));
         progress
     }
@@ -179,10 +186,10 @@ impl<Z: ZoneView> Direct<'_, Z> {
         self.nodes.iter().find(|thread| thread.node() == zone.node())
     }
 
-    /// Whether something might be freed in a zone still; unknown zones are none to hope for.
-    fn has_hope(&self, zone: &Z) -> bool {
+    /// Whether something might be freed in a zone still; in an unknown zone nothing is.
+    fn zone_reclaimable(&self, zone: &Z) -> bool {
         let reclaimable = || self.owner.reclaimable(zone.node(), zone.kind()).min(zone.managed());
-        self.thread(zone).is_some_and(|thread| !thread.has_given_up(zone.kind(), reclaimable()))
+        self.thread(zone).is_some_and(|thread| !thread.is_unreclaimable(zone.kind(), reclaimable()))
     }
 
     /// One look at every zone or node, at one priority (`shrink_zones()`).
@@ -196,7 +203,7 @@ impl<Z: ZoneView> Direct<'_, Z> {
             match pass.config.lists {
                 ListsBy::Zone => {
                     let known = self.thread(zone).is_some();
-                    if pass.priority == DEF_PRIORITY || !known || self.has_hope(zone) {
+                    if pass.priority == DEF_PRIORITY || !known || self.zone_reclaimable(zone) {
                         self.shrink(pass, zone, Some(zone.kind()));
                     }
                 }
@@ -209,8 +216,8 @@ impl<Z: ZoneView> Direct<'_, Z> {
         }
     }
 
-    /// Rounds over one zone or its node: one, or for larger blocks as many as compaction needs while each frees something
-    /// (`should_continue_reclaim()`).
+    /// Rounds over one zone or its node: one, or for larger blocks as many as compaction needs while each frees
+    /// something (`should_continue_reclaim()`).
     fn shrink(&self, pass: &mut Pass<'_>, zone: &Z, kind: Option<ZoneKind>) {
         let wanted = compact_gap(self.order);
         let for_compaction =
@@ -238,7 +245,7 @@ impl<Z: ZoneView> Direct<'_, Z> {
         let free = (before, self.free());
         let freed = match self.thread(zone) {
             Some(thread) => thread.note(Actor::Direct, kind, shrunk, free),
-            None => pass.faith.believe(shrunk.freed, free.0, free.1),
+            None => pass.unconfirmed.accept(shrunk.freed, free.0, free.1),
         };
         let Progress { reclaimed, scanned, rounds, .. } = &mut pass.progress;
         *reclaimed = reclaimed.saturating_add(freed);
@@ -252,8 +259,8 @@ impl<Z: ZoneView> Direct<'_, Z> {
         suits.is_some_and(|suits| suits != CompactResult::Skipped)
     }
 
-    /// Whether compaction has enough in a zone that more reclaim would be wasted: the block, or its high watermark and twice the
-    /// block on top (`compaction_ready()`).
+    /// Whether compaction has enough in a zone that more reclaim would be wasted: the block, or its high watermark and
+    /// twice the block on top (`compaction_ready()`).
     fn compaction_ready(&self, config: &Config, zone: &Z) -> bool {
         match zone.compaction_suitable(self.order, self.limit) {
             None | Some(CompactResult::Skipped) => false,
@@ -278,7 +285,8 @@ impl Kswapd {
     /// Makes a task wait for this thread if the reserve is nearly used up, before it reclaims for itself
     /// (`throttle_direct_reclaim()`, 6.1). True if it had to. `zones` are the node's.
     ///
-    /// A request that may not enter file systems waits a second at most; others until the reserve is safe, within reason.
+    /// A request that may not enter file systems waits a second at most; others until the reserve is safe, within
+    /// reason.
     pub fn throttle<P: Platform, Z: ZoneView>(
         &self,
         zones: &[Z],

@@ -1,25 +1,27 @@
-//! Getting memory back: who reclaims, when, how hard, and when to stop.
+//! Getting memory back: the actors, when they start, how hard they look, and when they stop.
 //!
-//! Two actors share the work. A node's background thread, [`Kswapd`], is woken at the low watermark and works up to the high one.
-//! A task whose request fails even so reclaims for itself ([`Direct`]) and asks [`Retries`] whether to go on. Both see
-//! memory through two seams only: a [`ZoneView`] says what is free and what should be, and a
-//! [`Reclaim`](pageblock_frame::reclaim::Reclaim) gives frames up. What differs between the eras of Linux is a value in
-//! [`Config`].
+//! Two actors share the work. A node's background thread, [`Kswapd`], is woken at the low watermark and works up to
+//! the high one. A task whose request fails even so reclaims for itself ([`Direct`]) and asks [`Retries`] whether to
+//! go on. Both see memory through two seams only: a [`ZoneView`] says what is free and what should be, and a
+//! [`Reclaim`](pageblock_frame::reclaim::Reclaim) gives frames up. What differs between the eras of Linux is a value
+//! in [`Config`].
 //!
-//! * [`Kswapd::wake`], [`Kswapd::wake_if_short`]: ask for memory, from any context. [`Kswapd::step`]: one bounded piece of the
-//!   thread's work, and what to do next ([`Next`]).
-//! * [`Direct::run`]: rounds of falling priority over a zonelist. [`Kswapd::throttle`]: whether to wait for the thread first.
+//! * [`Kswapd::wake`], [`Kswapd::wake_if_short`]: ask for memory, from any context. [`Kswapd::step`]: one bounded
+//!   piece of the thread's work, and what to do next ([`Next`]).
+//! * [`Direct::run`]: rounds of falling priority over a zonelist. [`Kswapd::throttle`]: whether to wait for the thread
+//!   first.
 //! * [`Retries::again`], [`may_retry`]: the rules by which the allocator's slow path goes on or gives up.
-//! * [`Shrinker`]: a ready `Reclaim` for kernels whose pages are on [`pageblock_lru`]'s lists: second chances, working sets,
-//!   anonymous against file pages, write-back, other caches. The kernel supplies a [`PageOwner`].
+//! * [`Shrinker`]: a ready `Reclaim` for kernels whose pages are on [`pageblock_lru`]'s lists: second chances, working
+//!   sets, anonymous against file pages, write-back, other caches. The kernel supplies a [`PageOwner`].
 //! * [`BalanceGap`], [`ClassZone`], [`BalancedRule`]: when a zone, and a node, has enough.
 //!
 //! # Invariants
-//! 1. Nothing is locked while the owner works: it may wait, allocate and free. Two steps of one thread never run at the same time.
-//! 2. Every step, and every direct pass, makes a bounded number of rounds, whatever the owner answers. Claims of progress are
-//!    believed for as long as the count of free frames bears them out, and 16 rounds beyond.
-//! 3. A wake-up is never lost: a request that finds the thread asleep wakes it, and one that does not is seen before the thread
-//!    sleeps.
+//! 1. Nothing is locked while the owner works: it may wait, allocate and free. Two steps of one thread never run at
+//!    the same time.
+//! 2. Every step, and every direct pass, makes a bounded number of rounds, whatever the owner answers. Claims of
+//!    progress are accepted for as long as the count of free frames bears them out, and 16 rounds beyond.
+//! 3. A wake-up is never lost: a request that finds the thread asleep wakes it, and one that does not is seen before
+//!    the thread sleeps.
 //! 4. A run takes back of a zone's boost what it saw when it began, no more.
 //!
 //! # Lock order
@@ -35,10 +37,10 @@ mod balance;
 mod config;
 mod counters;
 mod direct;
-mod faith;
 mod kswapd;
 mod retry;
 mod shrink;
+mod unconfirmed;
 mod zone;
 
 pub use balance::compact_gap;

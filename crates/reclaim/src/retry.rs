@@ -12,7 +12,8 @@ pub const MAX_RECLAIM_RETRIES: u32 = 16;
 /// Passes in a row whose progress the count of free frames did not bear out, after which it is progress no more.
 const MAX_UNCONFIRMED: u32 = 64;
 
-/// Whether a request's size and flags permit more than one pass of direct reclaim. `reclaimed` is what its passes freed so far.
+/// Whether a request's size and flags permit more than one pass of direct reclaim. `reclaimed` is what its passes
+/// freed so far.
 ///
 /// Before 4.7 requests up to the costly order went on for ever, and larger ones if they asked to be repeated
 /// (`__GFP_REPEAT`, now [`Gfp::RETRY_MAYFAIL`]) and had not freed their size yet.
@@ -68,8 +69,8 @@ impl Retries {
         self.no_progress
     }
 
-    /// Counts a pass; false once there were too many in vain. Costly orders make no progress that counts: that frames were freed
-    /// says little about a large block.
+    /// Counts a pass; false once there were too many in vain. Costly orders make no progress that counts: that frames
+    /// were freed says little about a large block.
     pub const fn count(&mut self, order: Order, progress: &Progress) -> bool {
         if progress.confirmed {
             self.unconfirmed = 0;
@@ -85,11 +86,12 @@ impl Retries {
         self.no_progress <= MAX_RECLAIM_RETRIES
     }
 
-    /// Counts a pass, and says whether another makes sense: there were not too many in vain, and in some zone the request could be
-    /// served if all that is reclaimable were free. If not, what is left is the high-order atomic reserve, and then failure.
+    /// Counts a pass, and says whether another makes sense: there were not too many in vain, and in some zone the
+    /// request could be served if all that is reclaimable were free. If not, what is left is the high-order atomic
+    /// reserve, and then failure.
     ///
-    /// Where requests [retry for ever](Config::retries_for_ever), they do while passes make progress: what follows then, in Linux, is
-    /// the killing of a process.
+    /// Where requests [retry for ever](Config::retries_for_ever), they do while passes make progress: what follows
+    /// then, in Linux, is the killing of a process.
     ///
     /// Whether the request's flags permit it at all is [`may_retry`]'s to say.
     pub fn again<Z: ZoneView>(

@@ -20,8 +20,8 @@ pub struct Marks {
     pub high: u64,
 }
 
-/// A question to a zone: would a block of `order` leave it more than `mark` frames, and what it keeps from requests limited to
-/// zone `limit`?
+/// A question to a zone: would a block of `order` leave it more than `mark` frames, and what it keeps from requests
+/// limited to zone `limit`?
 ///
 /// ```
 /// use pageblock_frame::{Order, ZoneKind};
@@ -35,7 +35,8 @@ pub struct MarkTest {
     pub order: Order,
     /// Frames that must remain, boost included if it is meant to count.
     pub mark: u64,
-    /// Whose lowmem reserve counts: the highest zone that the request may use. [`ZoneKind::Dma`] means that no reserve does.
+    /// Whose lowmem reserve counts: the highest zone that the request may use. [`ZoneKind::Dma`] means that no reserve
+    /// does.
     pub limit: ZoneKind,
     /// Which reserves the request may touch.
     pub flags: AllocFlags,
@@ -53,8 +54,8 @@ impl MarkTest {
 
 /// What reclaim needs to know of a zone. The facade implements it for a name of its own around the buddy's zone.
 ///
-/// Every answer may be out of date when it arrives: nothing is locked between two calls. Implementations take no lock of the
-/// caller's, and do not call back into reclaim.
+/// Every answer may be out of date when it arrives: nothing is locked between two calls. Implementations take no lock
+/// of the caller's, and do not call back into reclaim.
 ///
 /// ```
 /// use pageblock_frame::{NodeId, ZoneKind};
@@ -89,7 +90,7 @@ pub trait ZoneView {
     /// Frames that exist in it.
     fn present(&self) -> u64;
 
-    /// Free frames now (`NR_FREE_PAGES`). Reclaim believes this, not what an owner claims to have freed.
+    /// Free frames now (`NR_FREE_PAGES`). Reclaim goes by this, not by the claim of an owner.
     fn free(&self) -> u64;
 
     /// Its watermarks, without boost.
@@ -98,22 +99,22 @@ pub trait ZoneView {
     /// What all watermarks are raised by for the moment, in frames (`watermark_boost`).
     fn boost(&self) -> u64;
 
-    /// Lowers the boost by `frames`, at most to 0, in one step that cannot lose a boost added meanwhile (Linux: under the zone
-    /// lock).
+    /// Lowers the boost by `frames`, at most to 0, in one step that cannot lose a boost added meanwhile (Linux: under
+    /// the zone lock).
     fn subtract_boost(&self, frames: u64);
 
     /// The watermark test (`zone_watermark_ok_safe()`).
     fn watermark_ok(&self, test: &MarkTest) -> bool;
 
-    /// Whether compaction could make a block of `order` here (`compaction_suitable()`): [`CompactResult::Success`] there is one
-    /// already, [`CompactResult::Continue`] it is worth trying, [`CompactResult::Skipped`] too little is free. `None`: there is no
-    /// compaction.
+    /// Whether compaction could make a block of `order` here (`compaction_suitable()`): [`CompactResult::Success`]
+    /// there is one already, [`CompactResult::Continue`] it is worth trying, [`CompactResult::Skipped`] too little is
+    /// free. `None`: there is no compaction.
     fn compaction_suitable(&self, _order: Order, _limit: ZoneKind) -> Option<CompactResult> {
         None
     }
 }
 
-/// Watermarks as everybody but reclaim's own arithmetic sees them.
+/// Watermarks as all but reclaim's own arithmetic sees them.
 ///
 /// ```
 /// # use pageblock_frame::{NodeId, ZoneKind};

@@ -1,7 +1,8 @@
 //! Wake-ups against steps and sleep, in every interleaving with up to two preemptions.
 //!
-//! Bounds: one thread that steps, one or two that ask. The platform's wake-up is a token, as in any kernel: a wake-up before the
-//! sleep ends the sleep at once. A wake-up that is lost leaves the thread asleep for ever, which the checker reports as a deadlock.
+//! Bounds: one thread that steps, one or two that ask. The platform's wake-up is a token, as in any kernel: a wake-up
+//! before the sleep ends the sleep at once. A wake-up that is lost leaves the thread asleep for ever, which the
+//! checker reports as a deadlock.
 #![cfg(loom)]
 #![expect(clippy::disallowed_types, reason = "counters that live outside the models")]
 

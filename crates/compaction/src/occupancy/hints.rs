@@ -1,7 +1,8 @@
 //! Notes on pageblocks that could not be emptied, so that they are not read again for the same answer.
 //!
-//! A note holds while the pageblock's number of free frames stays the same. Memory in use changes that all the time, but the frame
-//! in the way, the blocker, stays: a kernel's page, or a pinned one. It is looked at before the other 511 are.
+//! A note holds while the pageblock's number of free frames stays the same. Memory in use changes that all the time,
+//! but the frame in the way, the blocker, stays: a kernel's page, or a pinned one. It is looked at before the other
+//! 511 are.
 
 use core::num::NonZeroU16;
 use core::ops::Range;
@@ -92,8 +93,9 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         }
     }
 
-    /// Looks at all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the best
-    /// have turned out to be unsuitable, one pass over the others costs less than choosing a few at a time. True if some can be.
+    /// Looks at all pageblocks with at most `most` frames in use, and notes which of them cannot be emptied: once the
+    /// best have turned out to be unsuitable, one pass over the others costs less than choosing a few at a time. True
+    /// if some can be.
     pub(super) fn prescreen(&mut self, most: u16, which: Prescreen) -> bool {
         let sources = Suitable::new(self.request, self.order, self.config());
         let least = BLOCK as u16 - most;

@@ -1,7 +1,7 @@
 //! Reading the states of a pageblock and isolating its movable blocks, 64 frames at a time.
 //!
-//! That a page is pinned does not show in the state bytes: only its migrator knows. Asked word by word, it says so at that page, and
-//! the words behind it are not read.
+//! That a page is pinned does not show in the state bytes: only its migrator knows. Asked word by word, it says so at
+//! that page, and the words behind it are not read.
 
 use core::ops::Range;
 
@@ -76,8 +76,8 @@ impl<P: Platform, M: Migrate> Drop for IsolatedIn<'_, '_, '_, P, M> {
 }
 
 impl<'a, 'z, 'm, P: Platform, M: Migrate> Run<'a, 'z, 'm, P, M> {
-    /// Isolates every movable block of a range, if no other frame is in use there. The blocks that were isolated are in `isolated`,
-    /// also if the answer is not [`Emptied::Yes`].
+    /// Isolates every movable block of a range, if no other frame is in use there. The blocks that were isolated are
+    /// in `isolated`, also if the answer is not [`Emptied::Yes`].
     pub(super) fn isolate_all(&mut self, frames: &Range<u32>, isolated: &mut IsolatedIn<'a, 'z, 'm, P, M>) -> Emptied {
         let scan = self.migration.scan;
         let map = scan.map(frames.start / BLOCK);

@@ -73,8 +73,8 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Run<'a, 'z, 'm, P, M> {
         self.compactor.config()
     }
 
-    /// A single pageblock is read while its blocks are isolated. Of several, all are read before the first is emptied; of a part of
-    /// one, it must be found out first which.
+    /// A single pageblock is read while its blocks are isolated. Of several, all are read before the first is emptied;
+    /// of a part of one, it must be found out first which.
     pub(super) fn reads_late(&self) -> bool {
         self.order == PAGEBLOCK_ORDER
     }

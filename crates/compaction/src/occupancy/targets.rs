@@ -34,8 +34,8 @@ impl Suited {
 }
 
 impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
-    /// Takes targets from pageblocks at least as full as the threshold says, downwards through the window; from any, if those do
-    /// not suffice; and then from those of other types.
+    /// Takes targets from pageblocks at least as full as the threshold says, downwards through the window; from any,
+    /// if those do not suffice; and then from those of other types.
     pub(super) fn find_targets(&mut self, need: usize, threshold: u16) {
         let rounds = [Suited::Step(threshold), Suited::Movable, Suited::Foreign];
         for suited in rounds.into_iter().take(if self.config().foreign_targets { 3 } else { 2 }) {

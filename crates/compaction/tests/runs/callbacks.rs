@@ -1,4 +1,5 @@
-//! Every call of the migrator fails, unwinds or re-enters, one at a time: no frame is lost, no lock is held, and the next run works.
+//! Every call of the migrator fails, unwinds or re-enters, one at a time: no frame is lost, no lock is held, and the
+//! next run works.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -120,7 +121,8 @@ fn recovered(scene: &Scene, unwound: bool, name: &str) {
     sound(scene);
     scene.verify();
     assert_eq!(scene.owner.collisions(), 0, "{name}");
-    // The call that unwound may be the one that ends an isolation: then the page stays marked in the migrator's own table.
+    // The call that unwound may be the one that ends an isolation: then the page stays marked in the migrator's own
+    // table.
     assert!(scene.owner.lent() <= usize::from(unwound), "{name}: {} pages stay isolated", scene.owner.lent());
     let owned: u64 = scene.owner.pages().values().map(|page| page.order.frames()).sum();
     assert_eq!(scene.zone.free_frames() + owned, scene.zone.managed(), "{name}: frames that neither side has");

@@ -234,7 +234,12 @@ proptest! {
     }
 
     #[test]
-    fn contiguous_ranges(state in state(), from in 0u64..6000, frames in 1u64..2000, script in vec(select(Fault::honest()), 0..60)) {
+    fn contiguous_ranges(
+        state in state(),
+        from in 0u64..6000,
+        frames in 1u64..2000,
+        script in vec(select(Fault::honest()), 0..60),
+    ) {
         let scene = state.build();
         let span = scene.zone.span();
         let start = span.start.add(from % span.len());
@@ -257,7 +262,8 @@ proptest! {
     }
 }
 
-/// A zone that begins, or both begins and ends, inside a pageblock, with free frames only where no target is looked for.
+/// A zone that begins, or both begins and ends, inside a pageblock, with free frames only where no target is looked
+/// for.
 #[test]
 fn scanners_stay_inside_a_zone_that_does_not_begin_at_a_pageblock() {
     for frames in [90, 400, 1115] {

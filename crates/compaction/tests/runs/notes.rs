@@ -9,7 +9,8 @@ use crate::common::{self, Scene, order};
 /// Pageblocks.
 const BLOCKS: u64 = 8;
 
-/// Half-full pageblocks, each with one frame that cannot move in its middle: the kernel's, or one that its owner does not lend.
+/// Half-full pageblocks, each with one frame that cannot move in its middle: the kernel's, or one that its owner does
+/// not lend.
 fn obstructed(kernels: bool) -> Scene {
     let scene = Scene::new(BLOCKS);
     scene.fill(Movable);

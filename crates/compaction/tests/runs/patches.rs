@@ -1,4 +1,5 @@
-//! What each patch of the series of 2013 (seed 000) changes, seen from outside: before and after.
+//! What each patch of the series of 2013 (*Memory compaction efficiency improvements*) changes, seen from outside:
+//! before and after.
 
 use pageblock_compaction::{Compactor, Config, Origin, Outcome, Patches, Priority, Request};
 use pageblock_frame::migration::MigrateMode;

@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::span::Span;
 use crate::table::AddressSpace;
 
-/// Unlocks the pages that `span` maps; its areas are marked unlocked already. A page that another locked area maps stays
-/// locked.
+/// Unlocks the pages that `span` maps; its areas are marked unlocked already. A page that another locked area maps
+/// stays locked.
 ///
 /// Absent and special entries are passed over, and so is a huge entry that reaches beyond `span`
 /// ([`AddressSpace::mark`] splits those). How it works is in `context.steps`.

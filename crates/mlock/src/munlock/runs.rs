@@ -84,8 +84,8 @@ fn huge_shared<S: AddressSpace, const N: usize>(
     next
 }
 
-/// The second pass over a table in which pages seemed to be shared: takes references to those that are still locked, a few at
-/// a time, and asks for each without the table's lock.
+/// The second pass over a table in which pages seemed to be shared: takes references to those that are still locked, a
+/// few at a time, and asks for each without the table's lock.
 #[cold]
 fn munlock_shared<S: AddressSpace, const N: usize>(space: &S, window: Span, context: &Context<'_, '_, N>) {
     let mut at = window.start;
@@ -110,9 +110,9 @@ fn munlock_shared<S: AddressSpace, const N: usize>(space: &S, window: Span, cont
     }
 }
 
-/// A page that may be locked by another area. Whether it is, is asked before and after `MLOCKED` is cleared: before, so that
-/// a page that stays locked never looks unlocked; after, because an area that was marked locked in between may have
-/// found the flag still set.
+/// A page that may be locked by another area. Whether it is, is asked before and after `MLOCKED` is cleared: before,
+/// so that a page that stays locked never looks unlocked; after, because an area that was marked locked in between may
+/// have found the flag still set.
 fn unlock_shared<S: AddressSpace, const N: usize>(space: &S, pfn: Pfn, context: &Context<'_, '_, N>) {
     let Some(lru) = context.lrus.of(pfn) else { return };
     let (Some(index), Some(page)) = (lru.index_of(pfn), lru.page(pfn)) else { return };

@@ -110,8 +110,8 @@ pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
     at.add(1 + ((frames - 1) & !at.as_u64()))
 }
 
-/// One page to which the caller gives its reference; returns the number of its frames. One copy for all forms, so that they
-/// differ in what they do and not in how it was compiled.
+/// One page to which the caller gives its reference; returns the number of its frames. One copy for all forms, so that
+/// they differ in what they do and not in how it was compiled.
 #[inline(never)]
 pub(super) fn page<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
@@ -168,7 +168,7 @@ pub(super) fn settle<'a, 'm, S: AddressSpace>(
     }
 }
 
-/// A page that is somebody else's while its `MLOCKED` was cleared; the caller holds one reference. Mirrors
+/// A page that another CPU has while its `MLOCKED` was cleared; the caller holds one reference. Mirrors
 /// `__munlock_isolation_failed()` (3.12), which leaves it to reclaim to find another area that locks the page; here
 /// that is asked at once.
 pub(super) fn failed<'a, 'm, S: AddressSpace>(
@@ -195,7 +195,7 @@ pub(crate) fn relock_if_shared<S: AddressSpace>(space: &S, lru: &Lru<'_>, pfn: P
     while space.locked_by_any(pfn) {
         relock(lru, page);
         if space.locked_by_any(pfn) {
-            return true; // who unlocks it after this question finds the flag set
+            return true; // an unlock after this question finds the flag set
         }
         let before = page.clear_flags(DescFlags::MLOCKED);
         if before.contains(DescFlags::MLOCKED) {

@@ -85,8 +85,8 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
     events.flush();
 }
 
-/// Fills the empty vector from the table that maps the start of `rest`, under one hold of its lock, up to an absent entry,
-/// another zone, the end of the table or of the span, or a full vector; returns the page after the last.
+/// Fills the empty vector from the table that maps the start of `rest`, under one hold of its lock, up to an absent
+/// entry, another zone, the end of the table or of the span, or a full vector; returns the page after the last.
 ///
 /// # Errors
 /// What is there instead, if no base page is.
@@ -110,8 +110,8 @@ fn collect<'a, 'm, S: PageTable, const N: usize>(
     Err(Found::Nothing(rest.start.add(1)))
 }
 
-/// Adds the pages that follow the vector's first, from the table of the first under its lock; returns the page after the
-/// last. Mirrors `__munlock_pagevec_fill()` (3.12).
+/// Adds the pages that follow the vector's first, from the table of the first under its lock; returns the page after
+/// the last. Mirrors `__munlock_pagevec_fill()` (3.12).
 fn fill<S: PageTable>(space: &S, vector: &mut Vector<'_, '_>, rest: Span) -> Vpn {
     let Some(lru) = vector.lru else { return rest.start };
     // The table of the page before `rest`, which is in the vector already.
@@ -186,8 +186,8 @@ fn unlock<'a, 'm, S: AddressSpace, const N: usize>(
     put_back_all(space, lru, pages, context, events);
 }
 
-/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. Returns which pages are
-/// isolated, and which were unlocked but are somebody else's; the others were not locked.
+/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. Returns which pages
+/// are isolated, and which were unlocked but are off their list on another CPU; the others were not locked.
 fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '_, N>) -> (u32, u32) {
     let (steps, counters) = (context.steps, lru.counters());
     let (mut isolated, mut lost) = (0_u32, 0_u32);
@@ -217,7 +217,7 @@ fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '
     (isolated, lost)
 }
 
-/// Phase 2: without the LRU lock, page by page: who else locks it, and back on a list. Empties the vector.
+/// Phase 2: without the LRU lock, page by page: whether another area locks it, and back on a list. Empties the vector.
 fn put_back_all<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
     lru: &'a Lru<'m>,

@@ -9,7 +9,8 @@ use pageblock_mlock::{
 
 use crate::common::{BASE, FRAMES, Machine, frame, nodes, tables};
 
-/// Walks of an unlock of `pages` pages that were locked; every `stride`th frame, so that 1 alternates between the nodes.
+/// Walks of an unlock of `pages` pages that were locked; every `stride`th frame, so that 1 alternates between the
+/// nodes.
 fn walks(steps: Steps, pages: u64, stride: usize) -> u64 {
     let tables = tables(FRAMES);
     let nodes = nodes(&tables, Unevictable::Linked);
@@ -70,8 +71,8 @@ fn pages_of_each_zone_end_up_on_their_own_list_in_address_order() {
     }
 }
 
-/// A machine whose lowest level is folded away: tables of 16 pages, which end elsewhere than 512 would say. Its guard refuses
-/// to be asked for pages of another table.
+/// A machine whose lowest level is folded away: tables of 16 pages, which end elsewhere than 512 would say. Its guard
+/// refuses to be asked for pages of another table.
 struct Folded<'a>(Machine<'a>);
 
 struct FoldedGuard<'a> {

@@ -1,5 +1,5 @@
-//! Random calls of mlock and munlock, in every form, over areas that share pages, against an oracle that knows only which
-//! page of which area is locked.
+//! Random calls of mlock and munlock, in every form, over areas that share pages, against an oracle that knows only
+//! which page of which area is locked.
 
 use crate::common::{BASE, FRAMES, Machine, PAGES, frame, nodes, tables};
 use pageblock_frame::{DescFlags, Pfn};

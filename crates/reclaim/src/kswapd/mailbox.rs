@@ -7,23 +7,23 @@ use crate::config::ListsBy;
 
 /// The thread sleeps, or is about to and has seen that there is nothing to do.
 const ASLEEP: u32 = 1 << 16;
-/// 1 + the largest order asked for; 0: nobody asks.
+/// 1 + the largest order asked for; 0: nothing is asked for.
 const ORDER: u32 = 0xff;
 const LIMIT_SHIFT: u32 = 8;
-/// The zone limit while nobody asks: the highest there is.
+/// The zone limit while nothing is asked for: the highest there is.
 const TOP: u32 = ZoneKind::COUNT as u32 - 1;
 
 /// A request: a block of the order, in zones up to the limit.
 pub(crate) type Wanted = (Order, ZoneKind);
 
-/// | bits | legal values | who may change them |
+/// | bits | legal values | changed by |
 /// |---|---|---|
-/// | 0 to 7 | 0, or 1 + the largest order asked for | anyone raises it, the thread takes it |
+/// | 0 to 7 | 0, or 1 + the largest order asked for | any CPU raises it, the thread takes it |
 /// | 8 to 15 | a zone's index | as above |
-/// | 16 | asleep | the thread sets it, only while nobody asks; whoever asks, and the thread, clear it |
+/// | 16 | asleep | the thread sets it, only while nothing is asked for; a request and the thread clear it |
 ///
-/// Waking is the duty of whoever clears `ASLEEP`. Whoever asks without finding it set knows that the thread has yet to look here
-/// before it sleeps.
+/// The CPU that clears `ASLEEP` wakes the thread. A request that finds it clear knows that the thread has yet to look
+/// here before it sleeps.
 #[derive(Debug)]
 pub(crate) struct Mailbox(AtomicU32);
 
@@ -36,8 +36,8 @@ impl Mailbox {
 
     /// Asks; true if the thread must be woken.
     pub(crate) fn post(&self, wanted: Wanted, lists: ListsBy) -> bool {
-        // Release: what made the caller ask is seen by the thread that takes the request. Acquire is not needed: the caller does
-        // not act on what the thread did.
+        // Release: what made the caller ask is seen by the thread that takes the request. Acquire is not needed: the
+        // caller does not act on what the thread did.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let merged = merge(word, wanted, lists);
@@ -72,15 +72,15 @@ impl Mailbox {
     }
 }
 
-/// Joins a request to those before it. Since 4.8 the largest order and the highest zone win. Before, a larger order brought its zone
-/// along, and the lowest won (`wakeup_kswapd()`).
+/// Joins a request to those before it. Since 4.8 the largest order and the highest zone win. Before, a larger order
+/// brought its zone along, and the lowest won (`wakeup_kswapd()`).
 fn merge(word: u32, (order, limit): Wanted, lists: ListsBy) -> u32 {
     let (asked, new) = (word & ORDER, u32::from(order.as_u8()) + 1);
     let (zone, limit) = ((word >> LIMIT_SHIFT) & ORDER, limit.index() as u32);
     let zone = match (lists, asked) {
         (ListsBy::Node, 0) => limit,
         (ListsBy::Node, _) => zone.max(limit),
-        // Single frames left the zone limit where it was: at the top, unless somebody had asked for more.
+        // Single frames left the zone limit where it was: at the top, unless more had been asked for.
         (ListsBy::Zone, 0) if order == Order::ZERO => TOP,
         (ListsBy::Zone, 0) => limit,
         (ListsBy::Zone, _) if new > asked => zone.min(limit),

@@ -1,4 +1,4 @@
-//! The reclaim thread of a node, as a state machine: whoever has the thread calls [`Kswapd::step`] when told to.
+//! The reclaim thread of a node, as a state machine: the kernel's thread calls [`Kswapd::step`] when told to.
 
 mod mailbox;
 mod rest;
@@ -12,7 +12,7 @@ use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind, const_unless_mod
 use crate::balance::{node_balanced, reserve_ok};
 use crate::config::Config;
 use crate::counters::{Counters, VmStat};
-use crate::faith::Faith;
+use crate::unconfirmed::UnconfirmedProgress;
 use crate::zone::ZoneView;
 use mailbox::Mailbox;
 use run::{Phase, Run};
@@ -51,8 +51,8 @@ pub enum Next {
     },
     /// The node is balanced: reset compaction's skip bits where they wait for that; then step again.
     ResetSkipBits,
-    /// Sleep until somebody wakes it, at most until this time of the platform's clock; then step again. A wake-up that came between
-    /// the step and the sleep must end the sleep at once, as with any thread that waits.
+    /// Sleep until it is woken, at most until this time of the platform's clock; then step again. A wake-up that came
+    /// between the step and the sleep must end the sleep at once, as with any thread that waits.
     Sleep {
         /// When to step in any case; `None` if never.
         until: Option<u64>,
@@ -70,21 +70,23 @@ pub enum Wake {
     Woken,
     /// The thread is at work, and will look at the request.
     Awake,
-    /// There is enough free memory. Whoever wants a block and may not reclaim should wake the compaction thread instead.
+    /// There is enough free memory. A request for a block that may not reclaim should wake the compaction thread
+    /// instead.
     Balanced,
     /// The node was given up; the same advice.
     Hopeless,
 }
 
-/// A node's reclaim thread, and what is known of reclaim on the node. Anyone may wake it, from any context; one thread steps.
+/// A node's reclaim thread, and what is known of reclaim on the node. Any CPU may wake it, from any context; one
+/// thread steps.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
-/// | `mailbox` | see there | anyone, by atomic steps |
-/// | `seat` | the run; `None` while a step is under way | whoever steps |
-/// | `active` | 0, or 1 + the highest zone of the run | whoever steps |
-/// | `failures` | runs in a row that freed nothing | whoever steps; whoever frees something sets it to 0 |
-/// | `scanned` | frames of each kind of zone scanned since one was freed there | whoever reclaims |
+/// | `mailbox` | see there | any CPU, by atomic steps |
+/// | `seat` | the run; `None` while a step is under way | a step |
+/// | `active` | 0, or 1 + the highest zone of the run | a step |
+/// | `failures` | runs in a row that freed nothing | a step; a round that frees something sets it to 0 |
+/// | `scanned` | frames of each kind of zone scanned since one was freed there | a round |
 ///
 /// ```
 /// # use core::ptr::NonNull;
@@ -111,7 +113,7 @@ pub struct Kswapd {
     active: AtomicU32,
     failures: AtomicU32,
     scanned: [AtomicU64; ZoneKind::COUNT],
-    faith: Faith,
+    unconfirmed: UnconfirmedProgress,
     pub(crate) counters: Counters,
 }
 
@@ -128,7 +130,7 @@ impl Kswapd {
                 active: AtomicU32::new(0),
                 failures: AtomicU32::new(0),
                 scanned: [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)],
-                faith: Faith::new(),
+                unconfirmed: UnconfirmedProgress::new(),
                 counters: Counters::new(),
             }
         }
@@ -146,7 +148,8 @@ impl Kswapd {
         &self.config
     }
 
-    /// Asks for free memory: blocks of `order` in zones up to `limit`. Wakes the thread if it sleeps, and says whether it did.
+    /// Asks for free memory: blocks of `order` in zones up to `limit`. Wakes the thread if it sleeps, and says whether
+    /// it did.
     pub fn wake<P: Platform>(&self, order: Order, limit: ZoneKind) -> bool {
         let asleep = self.mailbox.post((order, limit), self.config.lists);
         if asleep {
@@ -155,8 +158,8 @@ impl Kswapd {
         asleep
     }
 
-    /// As [`wake`](Self::wake), but a thread that sleeps is left alone if the node does not need it (`wakeup_kswapd()`). `zones` are
-    /// the node's, ascending.
+    /// As [`wake`](Self::wake), but a thread that sleeps is left alone if the node does not need it
+    /// (`wakeup_kswapd()`). `zones` are the node's, ascending.
     pub fn wake_if_short<P: Platform, Z: ZoneView>(
         &self,
         zones: &[Z],
@@ -178,7 +181,7 @@ impl Kswapd {
         if self.wake::<P>(order, limit) { Wake::Woken } else { Wake::Awake }
     }
 
-    /// True if nobody has asked for anything since the thread last looked: it may go to sleep.
+    /// True if nothing has been asked for since the thread last looked: it may go to sleep.
     #[must_use]
     pub fn may_sleep(&self) -> bool {
         !self.mailbox.is_wanted()
@@ -190,31 +193,31 @@ impl Kswapd {
         !self.mailbox.is_asleep()
     }
 
-    /// True while the thread reclaims for requests that may use this kind of zone (`ZONE_RECLAIM_ACTIVE`): per-CPU lists should stay
-    /// short.
+    /// True while the thread reclaims for requests that may use this kind of zone (`ZONE_RECLAIM_ACTIVE`): per-CPU
+    /// lists should stay short.
     #[must_use]
     pub fn is_reclaiming(&self, kind: ZoneKind) -> bool {
         self.active.load(Ordering::Relaxed) as usize > kind.index()
     }
 
-    /// True if so many runs in vain were made that the node was given up, until somebody frees something here
+    /// True if so many runs in vain were made that the node was given up, until something is freed here
     /// (`kswapd_failures`, since 4.12).
     #[must_use]
     pub fn is_hopeless(&self) -> bool {
-        let limit = self.config.hopeless_after;
+        let limit = self.config.max_kswapd_failures;
         limit > 0 && self.failures.load(Ordering::Relaxed) >= limit
     }
 
-    /// True if nothing can be reclaimed from a zone, as far as is known: six times its reclaimable frames were scanned since one was
-    /// freed (before 4.12). Always false where [`Config::gives_zones_up`] is off.
+    /// True if nothing can be reclaimed from a zone, as far as is known: six times its reclaimable frames were scanned
+    /// since one was freed (before 4.12). Always false where [`Config::tracks_unreclaimable`] is off.
     #[must_use]
-    pub fn has_given_up(&self, kind: ZoneKind, reclaimable: u64) -> bool {
+    pub fn is_unreclaimable(&self, kind: ZoneKind, reclaimable: u64) -> bool {
         let scanned = self.scanned.get(kind.index()).map_or(0, |scanned| scanned.load(Ordering::Relaxed));
-        self.config.gives_zones_up && scanned >= reclaimable.saturating_mul(VAIN_SCANS)
+        self.config.tracks_unreclaimable && scanned >= reclaimable.saturating_mul(VAIN_SCANS)
     }
 
-    /// True if tasks may reclaim for themselves now, rather than wait for this thread first: more than half of the reserve is
-    /// there, or there is no hope (`allow_direct_reclaim()`, 6.1).
+    /// True if tasks may reclaim for themselves now, rather than wait for this thread first: more than half of the
+    /// reserve is there, or nothing can be freed (`allow_direct_reclaim()`, 6.1).
     pub fn allows_direct<Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim) -> bool {
         self.is_hopeless() || reserve_ok(zones, |zone| owner.reclaimable(zone.node(), zone.kind()))
     }
@@ -225,20 +228,22 @@ impl Kswapd {
         self.counters.read()
     }
 
-    /// Whether the node has enough free memory for blocks of `order` in zones up to `limit`. `zones` are the node's, ascending.
+    /// Whether the node has enough free memory for blocks of `order` in zones up to `limit`. `zones` are the node's,
+    /// ascending.
     pub fn is_balanced<Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim, order: Order, limit: ZoneKind) -> bool {
-        node_balanced(&self.config, zones, (order, limit), |zone| self.gave_up(zone, owner))
+        node_balanced(&self.config, zones, (order, limit), |zone| self.zone_unreclaimable(zone, owner))
     }
 
-    fn gave_up<Z: ZoneView>(&self, zone: &Z, owner: &dyn Reclaim) -> bool {
-        self.config.gives_zones_up && self.has_given_up(zone.kind(), owner.reclaimable(zone.node(), zone.kind()))
+    fn zone_unreclaimable<Z: ZoneView>(&self, zone: &Z, owner: &dyn Reclaim) -> bool {
+        self.config.tracks_unreclaimable
+            && self.is_unreclaimable(zone.kind(), owner.reclaimable(zone.node(), zone.kind()))
     }
 
-    /// Takes note of a round of reclaim on this node, by anyone, before and after which so many frames were free. Returns the part
-    /// of the claim that is believed.
+    /// Takes note of a round of reclaim on this node, before and after which so many frames were free. Returns the part
+    /// of the claim that is accepted.
     pub(crate) fn note(&self, actor: Actor, kind: Option<ZoneKind>, shrunk: Shrunk, free: (u64, u64)) -> u64 {
         self.counters.round(actor, shrunk);
-        let freed = self.faith.believe(shrunk.freed, free.0, free.1);
+        let freed = self.unconfirmed.accept(shrunk.freed, free.0, free.1);
         if freed > 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
@@ -253,11 +258,11 @@ impl Kswapd {
         freed
     }
 
-    /// Does one bounded piece of work: one round over one zone, or over the node where the lists are the node's. `zones` are the
-    /// node's, ascending; `now` is the platform's clock, 0 where there is none.
+    /// Does one bounded piece of work: one round over one zone, or over the node where the lists are the node's.
+    /// `zones` are the node's, ascending; `now` is the platform's clock, 0 where there is none.
     ///
-    /// Holds no lock while the reclaimer works. A second caller meanwhile, also from within the reclaimer, is told to sleep. If the
-    /// reclaimer unwinds, the next step repeats the piece.
+    /// Holds no lock while the reclaimer works. A second caller meanwhile, also from within the reclaimer, is told to
+    /// sleep. If the reclaimer unwinds, the next step repeats the piece.
     pub fn step<P: Platform, Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim, now: u64) -> Next {
         let Some(run) = self.seat.lock().take() else { return Next::Sleep { until: None } };
         let mut seat = Seat { thread: self, run };

@@ -11,7 +11,7 @@ use crate::counters::count;
 use crate::zone::ZoneView;
 
 impl Kswapd {
-    /// Nothing is left to do, or to hope for.
+    /// Nothing is left to do, or to be gained.
     fn may_rest<Z: ZoneView>(&self, run: &Run, zones: &[Z], owner: &dyn Reclaim) -> bool {
         self.is_hopeless()
             || self.failures.load(Ordering::Relaxed) >= VAIN_RUNS
@@ -24,7 +24,7 @@ impl Kswapd {
         self.begin::<P, Z>(run, zones, wanted)
     }
 
-    /// After a run: whoever waits is woken, and the thread rests if it may (`prepare_kswapd_sleep()`).
+    /// After a run: tasks that wait are woken, and the thread rests if it may (`prepare_kswapd_sleep()`).
     pub(super) fn rest<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim) -> Next {
         // A task that waited for this thread must not be left behind when it sleeps.
         P::hooks().wake_waiters(self.node);

@@ -91,7 +91,7 @@ impl Kswapd {
 
     /// False for zones without frames, and, after the first round, for those that were given up.
     fn is_worth<Z: ZoneView>(&self, run: &Run, zone: &Z, owner: &dyn Reclaim) -> bool {
-        zone.managed() > 0 && (run.priority == DEF_PRIORITY || !self.gave_up(zone, owner))
+        zone.managed() > 0 && (run.priority == DEF_PRIORITY || !self.zone_unreclaimable(zone, owner))
     }
 
     /// Reclaims the node, or the next zone from `place` on that is short.
@@ -159,7 +159,7 @@ impl Kswapd {
         run.freed = run.freed.saturating_add(freed);
     }
 
-    /// Ends a round: who waits is woken, and the next round is prepared.
+    /// Ends a round: tasks that wait are woken, and the next round is prepared.
     pub(super) fn round_end<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim) -> Next {
         if self.allows_direct(zones, owner) {
             P::hooks().wake_waiters(self.node);
@@ -178,7 +178,8 @@ impl Kswapd {
         next
     }
 
-    /// Whether kswapd compacts the node now: the round freed more than it was after, and no zone has a block within reach (3.16).
+    /// Whether kswapd compacts the node now: the round freed more than it was after, and no zone has a block within
+    /// reach (3.16).
     fn should_compact<Z: ZoneView>(&self, run: &Run, zones: &[Z]) -> bool {
         if !self.config.compacts || run.order == Order::ZERO || run.round.freed <= run.round.attempted {
             return false;

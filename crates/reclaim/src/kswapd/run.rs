@@ -35,7 +35,7 @@ pub(crate) enum Phase {
 pub(crate) struct Round {
     /// Frames that it was after.
     pub(crate) attempted: u64,
-    /// Frames freed, as far as they are believed.
+    /// Frames freed, as far as they are accepted.
     pub(crate) freed: u64,
     /// Some zone was scanned for as much as was wanted of it: the next round need not look harder.
     pub(crate) scanned_enough: bool,
@@ -51,11 +51,11 @@ pub(crate) struct Run {
     pub(crate) asked: Order,
     /// Order pursued: falls to 0 once enough is free for compaction to do the rest.
     pub(crate) order: Order,
-    /// Highest zone that those who asked may use.
+    /// Highest zone that the requests may use.
     pub(crate) limit: ZoneKind,
     pub(crate) priority: u8,
     pub(crate) round: Round,
-    /// Frames freed by the run, as far as they are believed.
+    /// Frames freed by the run, as far as they are accepted.
     pub(crate) freed: u64,
     /// Each zone's boost when the run began.
     pub(crate) boosts: [u64; ZoneKind::COUNT],

@@ -104,12 +104,13 @@ const fn index(actor: Actor) -> usize {
     }
 }
 
-/// Lists, and the zones whose pages they hold: one where lists are a zone's, all of the node's where they are the node's.
+/// Lists, and the zones whose pages they hold: one where lists are a zone's, all of the node's where they are the
+/// node's.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
-/// | `tallies` | one a kind of zone | whoever scans |
-/// | `cost` | frames of each sort, anonymous and file, found in use or written; halved as they grow | whoever scans |
+/// | `tallies` | one a kind of zone | a scan |
+/// | `cost` | frames of each sort, anonymous and file, found in use or written; halved as they grow | a scan |
 ///
 /// ```
 /// use pageblock_frame::{Descriptor, NodeId, Pfn, PfnRange, ZoneKind};
@@ -199,8 +200,9 @@ impl<'a, 'm> Area<'a, 'm> {
         self.zones.iter().all(|zone| Self::accepts(round, zone.kind))
     }
 
-    /// Frames of the pages on every list that are in zones of which `wanted` says yes. Lists know only their sum: where they hold
-    /// several zones, a zone's part is taken to be that of its frames among those that have descriptors.
+    /// Frames of the pages on every list that are in zones of which `wanted` says yes. Lists know only their sum:
+    /// where they hold several zones, a zone's part is taken to be that of its frames among those that have
+    /// descriptors.
     pub(crate) fn frames_in(&self, wanted: impl Fn(ZoneKind) -> bool) -> [u64; LruList::COUNT] {
         let (mut part, mut whole) = (0u128, 0u128);
         for zone in self.zones {
@@ -238,8 +240,8 @@ impl<'a, 'm> Area<'a, 'm> {
         }
     }
 
-    /// Adds to what scanning a sort of pages cost (`lru_note_cost()`). Costs fade: they are halved once they exceed a quarter of the
-    /// pages, and an update lost to another CPU is no harm.
+    /// Adds to what scanning a sort of pages cost (`lru_note_cost()`). Costs fade: they are halved once they exceed a
+    /// quarter of the pages, and an update lost to another CPU is no harm.
     pub(crate) fn note_cost(&self, file: bool, frames: u64) {
         let [anon, files] = &self.cost;
         let own = if file { files } else { anon };

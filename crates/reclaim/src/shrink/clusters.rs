@@ -24,7 +24,7 @@ pub(crate) struct Congestion {
     taken: u64,
     /// Under write-back.
     writing: u64,
-    /// Dirty, with nobody writing.
+    /// Dirty, and not being written.
     dirty: u64,
     /// Under write-back the second time that reclaim met them: it comes round faster than the disk writes.
     immediate: u64,
@@ -52,10 +52,11 @@ impl Congestion {
 }
 
 impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
-    /// Takes up to a cluster of pages off the tail of a list, such as the round may free. Returns how many frames were looked at.
+    /// Takes up to a cluster of pages off the tail of a list, such as the round may free. Returns how many frames were
+    /// looked at.
     ///
-    /// Pages of other zones go to the head of the list, as in Linux: that costs their order, and the time for it is counted as
-    /// `skipped`. How many are stepped over in a row is bounded.
+    /// Pages of other zones go to the head of the list, as in Linux: that costs their order, and the time for it is
+    /// counted as `skipped`. How many are stepped over in a row is bounded.
     fn isolate(&self, place: Place<'_, '_>, round: &Shrink, (list, wanted): (LruList, u64), out: &mut Pages) -> u64 {
         let area = place.area;
         let wanted = wanted.min(CLUSTER as u64) as u32;
@@ -192,7 +193,8 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         }
     }
 
-    /// Makes a page active: it goes to that list when it is put back. The lists' clock advances if that `ages`, for it makes room.
+    /// Makes a page active: it goes to that list when it is put back. The lists' clock advances if that `ages`, for it
+    /// makes room.
     fn activate(&self, place: Place<'_, '_>, page: &Victim<'_, '_>, ages: bool) {
         let lru = place.area.lru();
         let Some(desc) = lru.page(page.pfn()) else { return };
@@ -214,7 +216,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         for page in asked {
             let pfn = page.pfn();
             match page.outcome() {
-                // One reference is the scanner's. Somebody who looked at the page for a moment holds another, or its owner has
+                // One reference is the scanner's. A look at the page holds another for a moment, or its owner has
                 // not told the truth: then it stays where it is found again.
                 Outcome::Freed if lru.page(pfn).is_some_and(|desc| desc.refs() == 1) => {
                     if lru.release(pfn) {
@@ -242,8 +244,8 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         freed
     }
 
-    /// Moves pages from the tail of an active list to the inactive one, a cluster at most (`shrink_active_list()`). Only a program's
-    /// code that was used stays. Returns how many frames were looked at.
+    /// Moves pages from the tail of an active list to the inactive one, a cluster at most (`shrink_active_list()`).
+    /// Only a program's code that was used stays. Returns how many frames were looked at.
     pub(crate) fn shrink_active(&self, place: Place<'_, '_>, round: &Shrink, what: (LruList, u64)) -> u64 {
         let mut pages = Pages::new();
         let scanned = self.isolate(place, round, what, &mut pages);

@@ -18,26 +18,26 @@ pub enum Refaults {
     ActiveFiles,
     /// The same with all anonymous pages where they can be swapped (since 5.9).
     ActiveAndAnon,
-    /// The same (not in Linux); and if more was, or next to nothing, it was used in a rhythm for which memory is too small, and is given up
-    /// first once it was used: of a stream that goes round the rest stays, and is found there. A quarter is treated as any other, so that what nobody uses any more
-    /// gives way.
+    /// The same (not in Linux); and if more was, or next to nothing, it was used in a rhythm for which memory is too
+    /// small, and is given up first once it was used: of a stream that goes round the rest stays, and is found there.
+    /// A quarter is treated as any other, so that pages that are not used any more gives way.
     Streams,
 }
 
-/// Frames of a list's clock for which pages of a stream are left behind or not, in turn; of four such times one is not. Neighbours on a disk
-/// should share their fate: what is kept in between saves a reader nothing.
+/// Frames of a list's clock for which pages of a stream are left behind or not, in turn; of four such times one is
+/// not. Neighbours on a disk should share their fate: what is kept in between saves a reader nothing.
 const RUN: u64 = 1024;
 
 impl Refaults {
-    /// True if the lists' clock advances by a page that goes out of the way to be written, as it does by one that is in use. Then what a writer
-    /// evicts seems to be of long ago, and what follows it of just now.
+    /// True if the lists' clock advances by a page that goes out of the way to be written, as it does by one that is
+    /// in use. Then what a writer evicts seems to be of long ago, and what follows it of just now.
     pub(crate) const fn parking_ages(self) -> bool {
         !matches!(self, Self::Streams)
     }
 
-    /// True if a page that comes back at this time of the lists' clock is to be given up first: too late, or so soon that it went just
-    /// ahead of its reader. Were that one made active, the next page that is to be read would go for it, and so on: the reader would never
-    /// get to where the rest of its stream is still in memory.
+    /// True if a page that comes back at this time of the lists' clock is to be given up first: too late, or so soon
+    /// that it went just ahead of its reader. Were that one made active, the next page that is to be read would go for
+    /// it, and so on: the reader would never get to where the rest of its stream is still in memory.
     pub(crate) const fn leaves_behind(self, age: u64, refault: Refault) -> bool {
         let of_a_stream = !refault.workingset || refault.distance < RUN;
         matches!(self, Self::Streams) && of_a_stream && !(age / RUN).is_multiple_of(4)
@@ -57,13 +57,13 @@ pub struct ShrinkConfig {
     pub swappiness: u8,
     /// An anonymous page that was used once is active (before 5.9).
     pub anon_active_at_once: bool,
-    /// The inactive file list is long enough if it is as long as the active one (before 4.7), rather than by the ratio that grows with
-    /// memory.
+    /// The inactive file list is long enough if it is as long as the active one (before 4.7), rather than by the ratio
+    /// that grows with memory.
     pub files_half_active: bool,
     /// Pages that wait to be written go to the active list, out of the way (since 4.11), rather than for another turn.
     pub park_dirty: bool,
-    /// Other caches are shrunk also while boosted watermarks are all there is to reclaim for (the third version of seed 002's
-    /// series; its author saw it hurt).
+    /// Other caches are shrunk also while boosted watermarks are all there is to reclaim for (the third version of
+    /// seed 002's series; its author saw it hurt).
     pub boost_shrinks_slab: bool,
     /// Pages above a round's zone limit that are stepped over for each page that is wanted.
     pub skips_a_page: u32,

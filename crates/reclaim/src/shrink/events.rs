@@ -6,8 +6,9 @@ use pageblock_frame::vmstat;
 vmstat! {
     /// Counters of a shrinker. Relaxed: each is exact, together they are not one moment.
     pub(crate) struct Events;
-    /// What scans did, in frames. Displays as lines of `/proc/vmstat`. Pages that moved between lists for other reasons are
-    /// counted by the lists ([`pageblock_lru::Event`]): Linux's `pgactivate` and `pgdeactivate` are the sums.
+    /// What scans did, in frames. Displays as lines of `/proc/vmstat`. Pages that moved between lists for other
+    /// reasons are counted by the lists ([`pageblock_lru::Event`]): Linux's `pgactivate` and `pgdeactivate` are the
+    /// sums.
     ///
     /// ```
     /// let stat = pageblock_reclaim::ShrinkStat::default();

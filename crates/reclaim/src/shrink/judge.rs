@@ -18,13 +18,13 @@ pub(crate) enum Verdict {
     Reclaim,
     /// It is under write-back, and goes when that ends.
     Writing,
-    /// It is dirty, and whoever writes should be faster than reclaim; it goes when it is written.
+    /// It is dirty, and writing back should be faster than reclaim; it goes when it is written.
     Dirty,
 }
 
-/// Whether a page was used since it came to the tail (`folio_check_references()`, 6.1). A page used once through a mapping gets
-/// another turn; one that is used again in that turn, or was used through two mappings, is active; so is a program's code at
-/// first use. Being read without being mapped, once, gives nothing but a mark.
+/// Whether a page was used since it came to the tail (`folio_check_references()`, 6.1). A page used once through a
+/// mapping gets another turn; one that is used again in that turn, or was used through two mappings, is active; so is
+/// a program's code at first use. Being read without being mapped, once, gives nothing but a mark.
 fn references(config: &ShrinkConfig, flags: DescFlags, mapped: Mapped) -> Verdict {
     let (marked, file) = (flags.contains(DescFlags::REFERENCED), flags.contains(DescFlags::FILE));
     if mapped.locked {
@@ -66,8 +66,8 @@ pub(crate) fn judge(
     if !round.may_write || !round.gfp.contains(pageblock_frame::Gfp::IO) {
         return Verdict::Keep;
     }
-    // A file's pages are written in the order of the file by those whose task it is. Only the background thread, and only in
-    // need, writes single ones.
+    // A file's pages are written in the order of the file by the threads whose task it is. Only the background thread,
+    // and only in need, writes single ones.
     let in_need = round.actor == Actor::Kswapd && round.priority < DEF_PRIORITY - 2;
     if file && (!in_need || flags.contains(DescFlags::REFERENCED)) {
         return Verdict::Dirty;

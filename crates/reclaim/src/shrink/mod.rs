@@ -52,7 +52,7 @@ pub(crate) struct Place<'a, 'm> {
 /// use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, Pfn, PfnRange, ZoneKind};
 /// use pageblock_lru::{Lru, LruList};
 /// use pageblock_reclaim::{Area, PageOwner, ShrinkConfig, Shrinker, Victim, ZoneSpan};
-/// /// Clean pages of a file that nobody maps; the table holds the cache's reference to each.
+/// /// Clean pages of a file that is not mapped; the table holds the cache's reference to each.
 /// struct Cache<'m>(&'m [Descriptor]);
 /// impl PageOwner for Cache<'_> {
 ///     fn look(&self, _: &mut [Victim<'_, '_>]) {}
@@ -137,8 +137,8 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
     }
 
     /// Judges a page that comes back where it was evicted, and makes it active if it belongs to the working set
-    /// (`workingset_refault()`). Its frame `pfn` is on no list yet. `None` if the lists that it left, or those for the frame, are not
-    /// among these, or nothing is made of it ([`ShrinkConfig::refaults`]).
+    /// (`workingset_refault()`). Its frame `pfn` is on no list yet. `None` if the lists that it left, or those for the
+    /// frame, are not among these, or nothing is made of it ([`ShrinkConfig::refaults`]).
     pub fn refault(&self, pfn: Pfn, evicted: Evicted) -> Option<Refault> {
         let left = self.areas.get(usize::from(evicted.area))?.lru();
         let swap = match self.config.refaults {
@@ -157,7 +157,8 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
         Some(refault)
     }
 
-    /// Reclaims from one set of lists until enough is freed, or the priority's part of each was looked at (`shrink_lruvec()`).
+    /// Reclaims from one set of lists until enough is freed, or the priority's part of each was looked at
+    /// (`shrink_lruvec()`).
     fn shrink_area(&self, place: Place<'_, '_>, round: &Shrink, congestion: &mut Congestion) -> Shrunk {
         let area = place.area;
         let frames = area.frames_in(|kind| Area::accepts(round, kind));
@@ -271,7 +272,8 @@ impl<O: PageOwner, P: Platform> Reclaim for Shrinker<'_, '_, O, P> {
 }
 
 impl<O: PageOwner, P> Shrinker<'_, '_, O, P> {
-    /// Frames of the pages on lists that can be given up, in zones of which `wanted` says yes (`zone_reclaimable_pages()`).
+    /// Frames of the pages on lists that can be given up, in zones of which `wanted` says yes
+    /// (`zone_reclaimable_pages()`).
     fn evictable(&self, area: &Area<'_, '_>, wanted: impl Fn(ZoneKind) -> bool) -> u64 {
         let [anon_inactive, anon_active, file_inactive, file_active, _] = area.frames_in(wanted);
         let files = file_inactive.saturating_add(file_active);

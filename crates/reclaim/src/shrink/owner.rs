@@ -1,4 +1,4 @@
-//! Who owns the pages on the lists: what reclaim asks of it.
+//! The owner of the pages on the lists, as reclaim asks it.
 
 use arrayvec::ArrayVec;
 use pageblock_frame::reclaim::{RECLAIM_CLUSTER, Shrink, Shrunk};
@@ -17,7 +17,7 @@ pub(crate) type Cluster<'a, 'm> = ArrayVec<Victim<'a, 'm>, CLUSTER>;
 ///
 /// ```
 /// use pageblock_reclaim::Mapped;
-/// assert_eq!(Mapped::default().references, 0); // nobody maps it
+/// assert_eq!(Mapped::default().references, 0); // it is not mapped
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mapped {
@@ -129,8 +129,9 @@ impl<'a, 'm> Victim<'a, 'm> {
         self.outcome = outcome;
     }
 
-    /// Gives it up, and returns what to remember in its place, so that its return can be judged (`workingset_eviction()`). To be
-    /// called once the page is removed, in the same critical section as the removal where there is one.
+    /// Gives it up, and returns what to remember in its place, so that its return can be judged
+    /// (`workingset_eviction()`). To be called once the page is removed, in the same critical section as the removal
+    /// where there is one.
     pub fn evict(&mut self) -> Evicted {
         self.outcome = Outcome::Freed;
         Evicted { area: self.area, shadow: self.lru.evict(self.frames()) }
@@ -167,19 +168,20 @@ impl Evicted {
     }
 }
 
-/// The kernel's side of LRU scanning: who owns the pages on the lists.
+/// The kernel's side of LRU scanning: the owner of the pages on the lists.
 ///
-/// All calls come with no lock held, and may wait as long as the round's flags allow. Pages are handed over in batches of at most 32.
+/// All calls come with no lock held, and may wait as long as the round's flags allow. Pages are handed over in batches
+/// of at most 32.
 ///
 /// # What an owner that breaks the contract can do
-/// A page that it calls freed while somebody holds a reference goes back to its list and is not counted. A page that it says
+/// A page that it calls freed while a reference is held goes back to its list and is not counted. A page that it says
 /// nothing of is kept. So it can make reclaim fail, not lose frames.
 ///
 /// ```
 /// use pageblock_frame::reclaim::Shrink;
 /// use pageblock_frame::{Order, Pfn};
 /// use pageblock_reclaim::{PageOwner, Victim};
-/// /// A cache of clean pages that nobody maps.
+/// /// A cache of clean pages that are not mapped.
 /// struct Cache;
 /// impl PageOwner for Cache {
 ///     fn look(&self, _: &mut [Victim<'_, '_>]) {}
@@ -197,9 +199,9 @@ pub trait PageOwner {
     /// Says of each page how it is [mapped](Victim::set_mapped), and clears the marks of use in those mappings.
     fn look(&self, pages: &mut [Victim<'_, '_>]);
 
-    /// Tries to give each page up: unmaps it, starts writing it if it is dirty, removes it from where it is found, drops its own
-    /// references; [`evict`](Victim::evict) or [`set_outcome`](Victim::set_outcome) says how that went. Pages that the round's flags do not
-    /// allow to be written were sorted out before.
+    /// Tries to give each page up: unmaps it, starts writing it if it is dirty, removes it from where it is found,
+    /// drops its own references; [`evict`](Victim::evict) or [`set_outcome`](Victim::set_outcome) says how that went.
+    /// Pages that the round's flags do not allow to be written were sorted out before.
     fn give_up(&self, pages: &mut [Victim<'_, '_>], round: &Shrink);
 
     /// Returns blocks to the allocator, whose last reference was the scanner's.
@@ -215,7 +217,7 @@ pub trait PageOwner {
         Shrunk::default()
     }
 
-    /// Is told that reclaim met nothing but dirty pages that nobody is writing: whoever writes should begin
+    /// Is told that reclaim met nothing but dirty pages that are not being written: writing back should begin
     /// (`wakeup_flusher_threads()`).
     fn start_writeback(&self, _node: NodeId) {}
 

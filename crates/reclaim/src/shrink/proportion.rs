@@ -5,10 +5,11 @@ use pageblock_lru::{LruList, Swap};
 
 use super::config::ShrinkConfig;
 
-/// Whether an inactive list is too short for the active one beside it, so that pages should move over (`inactive_is_low()`).
+/// Whether an inactive list is too short for the active one beside it, so that pages should move over
+/// (`inactive_is_low()`).
 ///
-/// The larger the memory, the smaller the part that must be inactive for pages to be found in use in time: half of 100 MiB, a
-/// quarter of 1 GiB, an eleventh of 10 GiB, a hundredth of 1 TiB. `half` asks for half of any.
+/// The larger the memory, the smaller the part that must be inactive for pages to be found in use in time: half of 100
+/// MiB, a quarter of 1 GiB, an eleventh of 10 GiB, a hundredth of 1 TiB. `half` asks for half of any.
 ///
 /// ```
 /// use pageblock_reclaim::inactive_is_low;
@@ -73,12 +74,14 @@ fn sorts(config: &ShrinkConfig, balance: &Balance) -> Sorts {
     Sorts::Shares([weight(swappiness, cost[0]), weight(200 - swappiness, cost[1])])
 }
 
-/// Frames of each list to look at in a round (`get_scan_count()`): the part that the priority says, of the sorts that are worth it.
+/// Frames of each list to look at in a round (`get_scan_count()`): the part that the priority says, of the sorts that
+/// are worth it.
 ///
 /// * Without swap, or where nothing may be written, only file pages.
 /// * At priority 0, everything.
 /// * While the inactive file list is long, only file pages: what was read once goes first.
-/// * Otherwise both, weighed by swappiness and by what scanning each lately cost: pages found in use, and pages written.
+/// * Otherwise both, weighed by swappiness and by what scanning each lately cost: pages found in use, and pages
+///   written.
 pub(crate) fn scan_counts(config: &ShrinkConfig, balance: &Balance) -> [u64; LruList::COUNT] {
     let sorts = sorts(config, balance);
     let mut counts = [0; LruList::COUNT];

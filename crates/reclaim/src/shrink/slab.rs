@@ -19,7 +19,7 @@ use pageblock_frame::{Gfp, NodeId};
 pub struct Slab {
     /// Where.
     pub node: NodeId,
-    /// On whose behalf.
+    /// The actor.
     pub actor: Actor,
     /// What may be done.
     pub gfp: Gfp,

@@ -95,11 +95,11 @@ fn a_zone_given_up_is_left_alone_after_the_first_look() {
     let nodes = [Kswapd::new(NODE, Config::linux_3_16())];
     let config = Config::linux_3_16();
     let progress = task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&config);
-    assert!(!progress.hope && progress.rounds == 9, "three looks at each of three zones: {progress:?}");
+    assert!(!progress.reclaimable_left && progress.rounds == 9, "three looks at each of three zones: {progress:?}");
     let progress = task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&config);
     assert_eq!((progress.rounds, progress.is_some()), (3, false));
     owner.reclaimable = 1_000_000;
-    assert!(task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&config).hope);
+    assert!(task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&config).reclaimable_left);
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// What an owner does in turn. A thief steals every time: one that also gives is no fault, but a machine whose tasks allocate
-/// while the thread works, and then the thread has work for as long as they do.
+/// What an owner does in turn. A thief steals every time: one that also gives is no fault, but a machine whose tasks
+/// allocate while the thread works, and then the thread has work for as long as they do.
 fn faults() -> impl Strategy<Value = Vec<Fault>> {
     let thief = (1..5000u64).prop_map(|frames| vec![Fault::Thief(frames)]);
     prop_oneof![8 => proptest::collection::vec(fault(), 1..8), 1 => thief]
@@ -80,17 +80,18 @@ fn config() -> impl Strategy<Value = Config> {
             balanced,
             balance_gap: if on[1] { BalanceGap::LowOrOnePercent } else { BalanceGap::None },
             boost: on[2],
-            hopeless_after: hopeless,
-            gives_zones_up: on[3],
+            max_kswapd_failures: hopeless,
+            tracks_unreclaimable: on[3],
             compacts: on[4],
             retries_for_ever: on[5],
-            hopes: on[5],
+            retries_until_all_unreclaimable: on[5],
         },
     )
 }
 
 proptest! {
-    /// Whatever the owner does, in every era and between them, the thread comes to rest, and boosts are not left behind.
+    /// Whatever the owner does, in every era and between them, the thread comes to rest, and boosts are not left
+    /// behind.
     #[test]
     fn the_thread_always_sleeps(
         config in config(),
@@ -167,14 +168,15 @@ fn a_liar_makes_the_node_hopeless() {
 #[test]
 fn zones_given_up_do_not_keep_the_thread_awake() {
     // A mixture of eras in which such zones are no work, and do not count as balanced either.
-    let config = Config { hopeless_after: 0, gives_zones_up: true, lists: ListsBy::Zone, ..Config::linux_6_1() };
+    let config =
+        Config { max_kswapd_failures: 0, tracks_unreclaimable: true, lists: ListsBy::Zone, ..Config::linux_6_1() };
     let zones = eight_gib();
     zones.iter().for_each(|zone| zone.free.set(0));
     let owner = Owner::new(|_| Shrunk { scanned: u64::MAX, freed: u64::MAX });
     let thread = Kswapd::new(NODE, config);
     thread.wake::<Host>(Order::ZERO, ZoneKind::Normal);
     drive(&thread, &zones, &owner);
-    assert!(thread.has_given_up(ZoneKind::Normal, 100_000));
+    assert!(thread.is_unreclaimable(ZoneKind::Normal, 100_000));
     assert!(owner.count() < 300, "{}", owner.count());
 }
 

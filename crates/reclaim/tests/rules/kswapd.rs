@@ -195,7 +195,7 @@ fn before_4_12_a_zone_scanned_six_times_in_vain_counts_as_balanced() {
     let thread = Kswapd::new(NODE, Config::linux_3_16());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
-    assert!(!thread.is_hopeless() && thread.has_given_up(NORMAL, 5000));
+    assert!(!thread.is_hopeless() && thread.is_unreclaimable(NORMAL, 5000));
     for kind in [ZoneKind::Dma, ZoneKind::Dma32, NORMAL] {
         let rounds = owner.rounds.borrow().iter().filter(|round| round.zone == Some(kind)).count();
         assert!((30..=32).contains(&rounds), "{kind}: {rounds}");

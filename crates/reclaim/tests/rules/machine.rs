@@ -1,7 +1,7 @@
 //! A small machine: zones with frames, the fair-zone policy, a page cache on real LRU lists, kswapd and direct reclaim.
 //!
-//! A sixteenth of 8 GiB under the watermarks of Linux 3.16, where DMA32 keeps more from requests for Normal than lies between its
-//! low and high watermarks: the condition of seed 003.
+//! A sixteenth of 8 GiB under the watermarks of Linux 3.16, where DMA32 keeps more from requests for Normal than lies
+//! between its low and high watermarks: the condition of seed 003.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -188,8 +188,8 @@ impl Machine<'_> {
         Some(pfn)
     }
 
-    /// The first zone, from the limit down, that has `mark` and its reserve against the limit; with `fair`, only such as have
-    /// something left of their batch.
+    /// The first zone, from the limit down, that has `mark` and its reserve against the limit; with `fair`, only such
+    /// as have something left of their batch.
     fn walk(&self, limit: ZoneKind, mark: impl Fn(Marks) -> u64, fair: bool) -> Option<Pfn> {
         let views = self.views();
         let fits = |zone: &usize| {

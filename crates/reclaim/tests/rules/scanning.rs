@@ -342,7 +342,8 @@ fn page() -> impl Strategy<Value = Page> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever pages there are and whatever their owner says: each is on a list with its owner's reference, or freed once.
+    /// Whatever pages there are and whatever their owner says: each is on a list with its owner's reference, or freed
+    /// once.
     #[test]
     fn no_page_is_lost(
         pages in proptest::collection::vec((flags(), page()), 1..1500),

@@ -74,7 +74,8 @@ fn zones_fill_at_the_same_rate_and_no_further_than_their_reserve() {
     }
 }
 
-/// Misses in each pass over a second file that fits in memory but not in Normal, after a first one of the same size was read often.
+/// Misses in each pass over a second file that fits in memory but not in Normal, after a first one of the same size
+/// was read often.
 fn second_file(config: Config) -> Vec<u32> {
     on_machine(config, |machine| {
         let pages = memory() * 8 / 10;

@@ -28,18 +28,18 @@ use crate::lru::Lru;
 /// drop(held);
 /// assert_eq!(lru.frames(LruList::InactiveAnon), 3);
 /// ```
-pub struct Held<'a, 'm> {
+pub struct LruGuard<'a, 'm> {
     pub(crate) lists: LockGuard<'a, Lists>,
     pub(crate) lru: &'a Lru<'m>,
 }
 
-impl fmt::Debug for Held<'_, '_> {
+impl fmt::Debug for LruGuard<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("start", &self.lru.start()).finish_non_exhaustive()
+        f.debug_struct("LruGuard").field("start", &self.lru.start()).finish_non_exhaustive()
     }
 }
 
-impl<'a, 'm> Held<'a, 'm> {
+impl<'a, 'm> LruGuard<'a, 'm> {
     /// The lists that are locked.
     #[must_use]
     #[inline(always)]
@@ -61,8 +61,8 @@ impl<'a, 'm> Held<'a, 'm> {
     /// Links a page that the caller owns at the head of its list and sets `LRU`.
     ///
     /// `LRU` is set last, and the flags seen in that same atomic step say whether `MLOCKED` changed after the list was
-    /// chosen: then the page is moved at once. Whoever changes it later sees `LRU` and comes to this lock. This replaces
-    /// the barrier and second look of `putback_lru_page()` (3.12).
+    /// chosen: then the page is moved at once. A CPU that changes it later sees `LRU` and comes to this lock. This
+    /// replaces the barrier and second look of `putback_lru_page()` (3.12).
     #[inline]
     pub(crate) fn place(&mut self, index: u32, page: &Descriptor) {
         let seen = page.flags();
@@ -73,8 +73,8 @@ impl<'a, 'm> Held<'a, 'm> {
         }
     }
 
-    /// As [`place`](Self::place), but links the page into a chain for its list, to be spliced before the lock is released; a
-    /// chain for another list is spliced at once.
+    /// As [`place`](Self::place), but links the page into a chain for its list, to be spliced before the lock is
+    /// released; a chain for another list is spliced at once.
     #[inline]
     pub(crate) fn chain(&mut self, index: u32, page: &Descriptor, chain: &mut (LruList, Chain)) {
         let seen = page.flags();
@@ -153,7 +153,8 @@ impl<'a, 'm> Held<'a, 'm> {
         self.lists.push_head(self.lru.table(), list, index, frames);
     }
 
-    /// Takes a page off its list if it is on one. True if it was: its links are the caller's now, who holds a reference.
+    /// Takes a page off its list if it is on one. True if it was: its links are the caller's now, which holds a
+    /// reference.
     ///
     /// Mirrors `__munlock_isolate_lru_page()` (3.12).
     #[inline]
@@ -192,11 +193,12 @@ impl<'a, 'm> Held<'a, 'm> {
         }
     }
 
-    /// Splits a huge page on a list into [`HUGE_FRAMES`] pages in its place on the list, the first of them nearest to the head. True if the page
-    /// was huge. Works on an isolated page too: then the tails are the isolator's as the head is.
+    /// Splits a huge page on a list into [`HUGE_FRAMES`] pages in its place on the list, the first of them nearest to
+    /// the head. True if the page was huge. Works on an isolated page too: then the tails are the isolator's as the
+    /// head is.
     ///
-    /// The caller has frozen the page (nobody else holds a reference or maps it) and gives the tails their references. They take
-    /// over its flags, but its page lock stays with the head.
+    /// The caller has frozen the page (there is no other reference, and no mapping) and gives the tails their
+    /// references. They take over its flags, but its page lock stays with the head.
     pub fn split(&mut self, pfn: Pfn) -> bool {
         let Some(head) = self.lru.index_of(pfn) else { return false };
         let table = self.lru.table();
