@@ -22,6 +22,10 @@ pub trait Frames {
     fn exhaust(&mut self) -> Vec<u64> {
         core::iter::from_fn(|| self.alloc(0)).collect()
     }
+    /// Allocates blocks of an order until there is none, nothing being kept back for later: how many.
+    fn count_blocks(&mut self, order: u8) -> u64 {
+        core::iter::from_fn(|| self.alloc(order)).count() as u64
+    }
 }
 
 #[cold]

@@ -277,6 +277,55 @@ impl Load {
     }
 }
 
+/// A load for each CPU, on parts of the pool of the same size: blocks are freed on the CPU that has allocated them.
+#[derive(Debug)]
+pub struct OwnLoads(Vec<Load>);
+
+impl OwnLoads {
+    /// As [`Load::new`], for so many CPUs.
+    #[must_use]
+    pub fn new(orders: Orders, lifetimes: Lifetimes, frames: u64, percent: u64, cpus: u32) -> Self {
+        let load = |cpu| Load {
+            random: Xoshiro256PlusPlus::seed_from_u64(cpu),
+            ..Load::new(orders, lifetimes, frames / u64::from(cpus), percent)
+        };
+        Self((0..cpus.into()).map(load).collect())
+    }
+
+    /// Each CPU in turn does so many steps, until all have filled their parts.
+    pub fn fill<A: Frames>(&mut self, allocator: &mut A, turn: usize) {
+        let mut fruitless = 0;
+        while fruitless < 1000 && self.0.iter().any(|load| load.frames < load.target) {
+            let before: u64 = self.0.iter().map(|load| load.frames).sum();
+            self.round(allocator, turn);
+            let after: u64 = self.0.iter().map(|load| load.frames).sum();
+            fruitless = if after > before { 0 } else { fruitless + 1 };
+        }
+        become_cpu(0);
+    }
+
+    /// So many steps in all, each CPU in turn some of them.
+    pub fn work<A: Frames>(&mut self, allocator: &mut A, count: usize, turn: usize) {
+        for _ in (0..count).step_by(self.0.len() * turn) {
+            self.round(allocator, turn);
+        }
+        become_cpu(0);
+    }
+
+    fn round<A: Frames>(&mut self, allocator: &mut A, turn: usize) {
+        for (cpu, load) in (0..).zip(&mut self.0) {
+            become_cpu(cpu);
+            let steps = load.steps(turn);
+            load.run(allocator, &steps);
+        }
+    }
+
+    /// Requests that were refused since this was last asked.
+    pub fn take_refused(&mut self) -> u64 {
+        self.0.iter_mut().map(Load::take_refused).sum()
+    }
+}
+
 /// CPUs that work in turn, one thread being all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {

@@ -206,17 +206,6 @@ impl<const CPUS: usize, const WORD: bool, const HARD: bool, const KICK: bool> Ma
             crate::allocators::refused(order);
         }
     }
-
-    /// Empties the lists of every CPU, all of which are this thread, and returns how many blocks of an order can then be had.
-    pub fn count_blocks(&mut self, order: u8) -> u64 {
-        for cpu in 0..CPUS as u32 {
-            become_cpu(cpu);
-            self.0.drain();
-        }
-        become_cpu(0);
-        // Watermarks keep some of the last ones from ordinary requests.
-        core::iter::from_fn(|| self.take(order, GFP | Gfp::MEMALLOC)).count() as u64
-    }
 }
 
 impl<const CPUS: usize, const WORD: bool, const HARD: bool, const KICK: bool> Frames
@@ -236,6 +225,17 @@ impl<const CPUS: usize, const WORD: bool, const HARD: bool, const KICK: bool> Fr
     #[inline(always)]
     fn free(&mut self, block: u64, order: u8) {
         self.give(block, order);
+    }
+
+    fn count_blocks(&mut self, order: u8) -> u64 {
+        // All CPUs are this thread here.
+        for cpu in 0..CPUS as u32 {
+            become_cpu(cpu);
+            self.0.drain();
+        }
+        become_cpu(0);
+        // Watermarks keep some of the last ones from ordinary requests.
+        core::iter::from_fn(|| self.take(order, GFP | Gfp::MEMALLOC)).count() as u64
     }
 
     fn exhaust(&mut self) -> Vec<u64> {

@@ -161,6 +161,7 @@ shared! {
     FrameAlloc<PerCpuDepot>, "frame-alloc 0.1, depot";
     Locked<crate::allocators::BuddySystem>, "buddy_system_allocator 0.13";
     Locked<crate::allocators::Bitmap>, "bitmap-allocator 0.4";
+    Locked<crate::peers::BuddySlab>, "buddy-slab-allocator 0.6";
 }
 
 /// Each thread has a floor of its own: they share nothing, which is the point of per-CPU lists.

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use pageblock_benches::machine::become_cpu;
 use pageblock_benches::rows;
 use pageblock_benches::table::{Kind, Row, is_meant, written};
+use pageblock_benches::traces::{Trace, found};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -53,10 +54,13 @@ fn measure(rows: &[Row], kind: Kind, tool: &str, patterns: &[&str]) -> ExitCode 
     if chosen.is_empty() {
         return failure(format_args!("no row is meant by {}", patterns.join(" ")));
     }
+    keep_traces(&chosen);
     let mut code = ExitCode::SUCCESS;
+    let mut dearest: Option<u64> = None;
     for row in chosen {
         match measured(row, tool) {
             Ok(lines) => {
+                dearest = dearest.max(dearest_of(&lines));
                 let meant =
                     |line: &&str| all || line.split_once('\t').is_some_and(|(name, _)| wanted(&name.to_owned()));
                 lines.lines().filter(meant).for_each(|line| println!("{line}"));
@@ -64,7 +68,28 @@ fn measure(rows: &[Row], kind: Kind, tool: &str, patterns: &[&str]) -> ExitCode 
             Err(reason) => code = failure(format_args!("{}: {reason}", row.names.join(" "))),
         }
     }
+    if let Some(dearest) = dearest.filter(|_| all || patterns.contains(&DEAREST)) {
+        println!("{DEAREST}\t{dearest}");
+    }
     code
+}
+
+/// The group of rows whose dearest is printed as well.
+const DEAREST: &str = "facade.dearest";
+
+fn dearest_of(lines: &str) -> Option<u64> {
+    let figures = lines.lines().filter(|line| line.starts_with(DEAREST)).filter_map(|line| line.split_once('\t'));
+    figures.filter_map(|(_, figure)| figure.parse().ok()).max()
+}
+
+/// Reads the recordings that are replayed, so that counted programs find what is kept of them.
+fn keep_traces(rows: &[&Row]) {
+    let is_used = |name: &str| rows.iter().any(|row| row.names.iter().any(|row| row.contains(name)));
+    for (name, folder) in found().into_iter().filter(|(name, _)| is_used(name)) {
+        if let Err(error) = Trace::read(&folder) {
+            eprintln!("measure: {name}: {error}");
+        }
+    }
 }
 
 /// What a process of its own prints that measures the row.

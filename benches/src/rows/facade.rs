@@ -1,11 +1,11 @@
 //! Instructions of the facade's calls in loops, net of what the loop itself executes.
 
-use pageblock::Order;
+use pageblock::{Gfp, Order};
 
 use crate::allocators::{Nothing, refused};
 use crate::loads::{self, Lifetimes, Load, Orders, Turns};
 use crate::loops;
-use crate::machine::{Emulated, GFP, Machine, become_cpu};
+use crate::machine::{Emulated, Machine, become_cpu};
 use crate::table::{Kind, Row};
 use crate::tool::counted;
 use crate::{Frames, POOL};
@@ -25,45 +25,63 @@ const PAIRS: u64 = 20_000;
 pub(super) const BULK: u64 = POOL / 16 * 15;
 
 pub(super) fn rows() -> Vec<Row> {
-    let mut rows = pairs_by_order();
+    let mut rows = pairs_by_order::<Ours>("facade");
     rows.push(instructions("facade.raii", raii));
-    rows.push(instructions("facade.default", pair::<Simple, 0>));
+    rows.push(instructions("facade.default", any_pair));
     rows.push(instructions("pcp.hardened", pair::<Machine<2, true, true>, 0>));
-    for (name, orders) in [("mix03", Orders::Small), ("mixlf", Orders::Folios)] {
-        for percent in [50, 90, 98] {
-            let names = vec![format!("facade.{name}.{percent}"), format!("facade.{name}.{percent}.refused")];
-            rows.push(Row::several(Kind::Instructions, names, move || mix::<Ours>(orders, percent)));
-        }
-    }
-    rows.push(instructions("facade.bulk_alloc", bulk_alloc::<Ours>));
-    rows.push(instructions("facade.free_order", || bulk_free::<Ours>(Freeing::InOrder)));
-    rows.push(instructions("facade.free_reverse", || bulk_free::<Ours>(Freeing::Reverse)));
-    rows.push(instructions("facade.free_random", || bulk_free::<Ours>(Freeing::Random)));
-    rows.push(instructions("facade.pc", produce_and_consume::<Ours>));
+    rows.extend(mixes::<Ours>("facade"));
+    rows.extend(bulks::<Ours>("facade"));
     rows.extend(refusals::<2>());
     rows.extend(refusals::<64>());
     rows
+}
+
+/// Random loads at three occupancies.
+pub(super) fn mixes<A: Frames + 'static>(allocator: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, orders) in [("mix03", Orders::Small), ("mixlf", Orders::Folios)] {
+        for percent in [50, 90, 98] {
+            let row = format!("{allocator}.{name}.{percent}");
+            let names = vec![row.clone(), format!("{row}.refused")];
+            rows.push(Row::several(Kind::Instructions, names, move || mix::<A>(orders, percent)));
+        }
+    }
+    rows
+}
+
+/// Many frames taken and given back, and frames that one CPU takes for another.
+pub(super) fn bulks<A: Frames + 'static>(allocator: &str) -> Vec<Row> {
+    let name = |row: &str| format!("{allocator}.{row}");
+    vec![
+        instructions(&name("bulk_alloc"), bulk_alloc::<A>),
+        instructions(&name("free_order"), || bulk_free::<A>(Freeing::InOrder)),
+        instructions(&name("free_reverse"), || bulk_free::<A>(Freeing::Reverse)),
+        instructions(&name("free_random"), || bulk_free::<A>(Freeing::Random)),
+        instructions(&name("pc"), produce_and_consume::<A>),
+    ]
 }
 
 fn instructions(name: &str, run: impl Fn() -> f64 + 'static) -> Row {
     Row::one(Kind::Instructions, name, run)
 }
 
-fn pairs_by_order() -> Vec<Row> {
+/// Pairs of every order.
+pub(super) fn pairs_by_order<A: Frames + 'static>(allocator: &str) -> Vec<Row> {
     let runs: [fn() -> f64; 11] = [
-        pair::<Ours, 0>,
-        pair::<Ours, 1>,
-        pair::<Ours, 2>,
-        pair::<Ours, 3>,
-        pair::<Ours, 4>,
-        pair::<Ours, 5>,
-        pair::<Ours, 6>,
-        pair::<Ours, 7>,
-        pair::<Ours, 8>,
-        pair::<Ours, 9>,
-        pair::<Ours, 10>,
+        pair::<A, 0>,
+        pair::<A, 1>,
+        pair::<A, 2>,
+        pair::<A, 3>,
+        pair::<A, 4>,
+        pair::<A, 5>,
+        pair::<A, 6>,
+        pair::<A, 7>,
+        pair::<A, 8>,
+        pair::<A, 9>,
+        pair::<A, 10>,
     ];
-    runs.into_iter().enumerate().map(|(order, run)| instructions(&format!("facade.pair.o{order}"), run)).collect()
+    let row = |(order, run)| instructions(&format!("{allocator}.pair.o{order}"), run);
+    runs.into_iter().enumerate().map(row).collect()
 }
 
 /// An allocator that has been used: half occupied by single frames and small blocks that came and went.
@@ -87,20 +105,38 @@ fn own_pairs() -> u64 {
     counted(|| loops::pairs::<Nothing, 0>(&mut Nothing, PAIRS)).0
 }
 
-/// The same by a handle that is dropped.
+/// The same on the simple platform by a handle that is dropped.
 fn raii() -> f64 {
     #[inline(never)]
-    fn pairs(machine: &Ours, pairs: u64) {
+    fn pairs(machine: &Simple, pairs: u64) {
         for _ in 0..pairs {
-            match machine.allocator().alloc_order(Order::ZERO, GFP) {
+            match machine.allocator().alloc_order(Order::ZERO, Gfp::KERNEL) {
                 Ok(frames) => drop(core::hint::black_box(frames)),
                 Err(_) => refused(0),
             }
         }
     }
-    let machine = used::<Ours>();
+    let machine = used::<Simple>();
     pairs(&machine, WARM);
     let (ours, ()) = counted(|| pairs(&machine, PAIRS));
+    (ours - own_pairs()) as f64 / PAIRS as f64
+}
+
+/// A pair on the simple platform, of an order and with flags that are known only when the program runs.
+fn any_pair() -> f64 {
+    #[inline(never)]
+    fn pairs(machine: &Simple, order: u8, gfp: Gfp, pairs: u64) {
+        for _ in 0..pairs {
+            match machine.take(order, gfp) {
+                Some(block) => machine.give(block, order),
+                None => refused(order),
+            }
+        }
+    }
+    let machine = used::<Simple>();
+    let (order, gfp) = core::hint::black_box((0, Gfp::KERNEL));
+    pairs(&machine, order, gfp, WARM);
+    let (ours, ()) = counted(|| pairs(&machine, order, gfp, PAIRS));
     (ours - own_pairs()) as f64 / PAIRS as f64
 }
 

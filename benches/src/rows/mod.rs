@@ -1,8 +1,13 @@
 //! All rows: each file has a group of them.
 
+mod dearest;
 mod facade;
 mod parts;
+mod peers;
+mod replay;
 mod shared;
+mod sizes;
+mod times;
 mod whole;
 
 use crate::table::Row;
@@ -10,7 +15,18 @@ use crate::table::Row;
 /// Every row, in the order in which they are printed.
 #[must_use]
 pub fn all() -> Vec<Row> {
-    [facade::rows(), parts::rows(), shared::rows(), whole::rows()].into_iter().flatten().collect()
+    let groups = [
+        facade::rows(),
+        dearest::rows(),
+        parts::rows(),
+        shared::rows(),
+        whole::rows(),
+        replay::rows(),
+        sizes::rows(),
+        times::rows(),
+        peers::rows(),
+    ];
+    groups.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

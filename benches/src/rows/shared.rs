@@ -1,11 +1,13 @@
 //! What CPUs do to each other: cache lines that move between 64 of them, and how long the busiest lock is held. One thread is all of
 //! them in turn, one operation each.
 
+use std::collections::VecDeque;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::Frames;
-use crate::loads::{Lifetimes, Load, Orders, Turns};
+use crate::loads::{Lifetimes, Orders, OwnLoads};
 use crate::loops;
 use crate::machine::{Emulated, become_cpu, own_variables};
 use crate::table::{Kind, Row};
@@ -24,28 +26,39 @@ const COUNTED: usize = 200_000;
 #[derive(Clone, Copy)]
 enum Loop {
     Mix(Orders),
-    ProduceAndConsume,
+    /// Each CPU allocates for its neighbour.
+    Ring,
+    /// Every second CPU allocates for its neighbour, which only frees.
+    OneWay,
     BulkAlloc,
     FreeOrder,
     FreeRandom,
 }
 
-const LOOPS: [(&str, Loop); 6] = [
+const LOOPS: [(&str, Loop); 7] = [
     ("mix03", Loop::Mix(Orders::Small)),
     ("mixlf", Loop::Mix(Orders::Folios)),
-    ("pc", Loop::ProduceAndConsume),
+    ("pc", Loop::Ring),
+    ("one_way", Loop::OneWay),
     ("bulk_alloc", Loop::BulkAlloc),
     ("free_order", Loop::FreeOrder),
     ("free_random", Loop::FreeRandom),
 ];
 
 pub(super) fn rows() -> Vec<Row> {
+    rows_of::<Emulated<64>>("")
+}
+
+/// The rows of an allocator, whose names begin with `prefix`.
+pub(super) fn rows_of<A: Frames + 'static>(prefix: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, work) in LOOPS {
-        let names = vec![format!("lines.{name}.64"), format!("busiest.{name}.64")];
-        rows.push(Row::several(Kind::Lines, names, move || moves(&watch::<Emulated<64>>(work, EIGHT))));
-        let name = format!("locked.{name}");
-        rows.push(Row::one(Kind::Lines, name, move || locked(&watch::<Emulated<64>>(work, SIXTEEN))));
+        let names = vec![format!("{prefix}lines.{name}.64"), format!("{prefix}busiest.{name}.64")];
+        rows.push(Row::several(Kind::Lines, names, move || moves(&watch::<A>(work, EIGHT))));
+        // In the ring no CPU has more to free than it allocates: no lock is ever needed.
+        let work = if matches!(work, Loop::Ring) { Loop::OneWay } else { work };
+        let name = format!("{prefix}locked.{name}");
+        rows.push(Row::one(Kind::Lines, name, move || locked(&watch::<A>(work, SIXTEEN))));
     }
     rows
 }
@@ -107,7 +120,8 @@ fn watch<A: Frames>(work: Loop, frames: u64) -> Watched {
     let mut allocator = Calls(A::new(frames));
     let operations = match work {
         Loop::Mix(orders) => mix(&mut allocator, orders, frames),
-        Loop::ProduceAndConsume => produce_and_consume(&mut allocator),
+        Loop::Ring => produce_and_consume(&mut allocator, 1),
+        Loop::OneWay => produce_and_consume(&mut allocator, 2),
         Loop::BulkAlloc => {
             tool::reset();
             fill(&mut allocator, frames / 4).len()
@@ -126,12 +140,11 @@ fn watch<A: Frames>(work: Loop, frames: u64) -> Watched {
 }
 
 fn mix<A: Frames>(allocator: &mut A, orders: Orders, frames: u64) -> usize {
-    let mut load = Load::new(orders, Lifetimes::Random, frames, 50);
-    let turns = Turns { cpus: CPUS, steps: 1 };
-    load.fill(allocator, turns);
-    load.work(allocator, WARM, turns);
+    let mut loads = OwnLoads::new(orders, Lifetimes::Random, frames, 50, CPUS);
+    loads.fill(allocator, 1);
+    loads.work(allocator, WARM, 1);
     tool::reset();
-    load.work(allocator, COUNTED, turns);
+    loads.work(allocator, COUNTED, 1);
     COUNTED
 }
 
@@ -162,23 +175,26 @@ fn free_elsewhere<A: Frames>(allocator: &mut A, taken: &[Taken]) -> usize {
     taken.len()
 }
 
-/// Each CPU allocates for its neighbour, which frees what is 256 old. Returns pairs.
-fn produce_and_consume<A: Frames>(allocator: &mut A) -> usize {
-    let mut queues = vec![std::collections::VecDeque::new(); CPUS as usize];
-    let mut step = |allocator: &mut A, cpu: u32| {
-        become_cpu(cpu);
-        let next = queues.len().min(cpu as usize + 1) % queues.len();
-        let Some(queue) = queues.get_mut(next) else { return };
-        queue.extend(allocator.alloc(0));
-        let Some(queue) = queues.get_mut(cpu as usize) else { return };
-        if queue.len() > loops::BATCH
-            && let Some(frame) = queue.pop_front()
-        {
-            allocator.free(frame, 0);
+/// Every CPU whose number `step` divides allocates for its neighbour, which frees what is 256 old. Returns pairs.
+fn produce_and_consume<A: Frames>(allocator: &mut A, step: usize) -> usize {
+    let mut queues = vec![VecDeque::new(); CPUS as usize];
+    let mut round = |allocator: &mut A| {
+        for cpu in (0..CPUS as usize).step_by(step) {
+            let next = (cpu + 1) % CPUS as usize;
+            let Some(queue) = queues.get_mut(next) else { return };
+            become_cpu(cpu as u32);
+            queue.extend(allocator.alloc(0));
+            if queue.len() > loops::BATCH
+                && let Some(frame) = queue.pop_front()
+            {
+                become_cpu(next as u32);
+                allocator.free(frame, 0);
+            }
         }
     };
-    (0..CPUS).cycle().take(WARM).for_each(|cpu| step(allocator, cpu));
+    let pairs = CPUS as usize / step;
+    (0..WARM / pairs).for_each(|_| round(allocator));
     tool::reset();
-    (0..CPUS).cycle().take(COUNTED).for_each(|cpu| step(allocator, cpu));
+    (0..COUNTED / pairs).for_each(|_| round(allocator));
     COUNTED
 }

@@ -1,8 +1,8 @@
 //! Outcomes: whole pageblocks that are left after a long load, on one CPU and on several in turn.
 
-use crate::loads::{Lifetimes, Load, Orders, Turns};
+use crate::loads::{Lifetimes, Load, Orders, OwnLoads, Turns};
 use crate::machine::Emulated;
-use crate::table::{Kind, Row, Run};
+use crate::table::{Kind, Row};
 use crate::{Frames, POOL};
 
 /// Operations in all, and those after which the CPU changes.
@@ -23,27 +23,34 @@ const LOADS: [(&str, Orders, Lifetimes, u64); 8] = [
 ];
 
 pub(super) fn rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (name, orders, lifetimes, percent) in LOADS {
-        let load = move || Load::new(orders, lifetimes, POOL, percent);
-        let runs: [(usize, Run); 3] = [
-            (1, Box::new(move || ours::<1>(load()))),
-            (2, Box::new(move || ours::<2>(load()))),
-            (8, Box::new(move || ours::<8>(load()))),
-        ];
-        for (cpus, run) in runs {
-            let row = format!("whole.{name}.cpus{cpus}");
-            let names = vec![row.clone(), format!("{row}.refused")];
-            rows.push(Row { kind: Kind::Plain, names, run });
-        }
-    }
+    let mut rows = rows_of::<Emulated<1>>("", 1);
+    rows.extend(rows_of::<Emulated<2>>("", 2));
+    rows.extend(rows_of::<Emulated<8>>("", 8));
     rows
 }
 
-fn ours<const CPUS: usize>(load: Load) -> Vec<f64> {
-    let mut machine = Emulated::<CPUS>::new(POOL);
-    let refused = work(&mut machine, load, CPUS as u32);
-    vec![machine.count_blocks(PAGEBLOCK) as f64, refused as f64]
+/// The rows of an allocator, whose names begin with `prefix`, on so many CPUs.
+pub(super) fn rows_of<A: Frames + 'static>(prefix: &str, cpus: u32) -> Vec<Row> {
+    let row = |(name, orders, lifetimes, percent)| {
+        let row = format!("{prefix}whole.{name}.cpus{cpus}");
+        let names = vec![row.clone(), format!("{row}.refused")];
+        Row::several(Kind::Plain, names, move || {
+            let mut allocator = A::new(POOL);
+            let refused = work(&mut allocator, Load::new(orders, lifetimes, POOL, percent), cpus);
+            vec![allocator.count_blocks(PAGEBLOCK) as f64, refused as f64]
+        })
+    };
+    let mut rows = Vec::from(LOADS.map(row));
+    let own = format!("{prefix}whole.own03.50.cpus{cpus}");
+    rows.push(Row::several(Kind::Plain, vec![own.clone(), format!("{own}.refused")], move || {
+        let mut allocator = A::new(POOL);
+        let mut loads = OwnLoads::new(Orders::Small, Lifetimes::Random, POOL, 50, cpus);
+        loads.fill(&mut allocator, TURN as usize);
+        loads.take_refused();
+        loads.work(&mut allocator, OPERATIONS, TURN as usize);
+        vec![allocator.count_blocks(PAGEBLOCK) as f64, loads.take_refused() as f64]
+    }));
+    rows
 }
 
 /// Puts an allocator under the load. Returns how many requests were refused.
