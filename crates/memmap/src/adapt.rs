@@ -1,6 +1,6 @@
 //! Regions from what boot protocols hand over: raw tables, and, each behind a feature, other crates' types.
 //!
-//! Limine's crate needs no feature, its entries are `(base, length, type)`:
+//! Limine's entries need no feature, they are `(base, length, type)`:
 //!
 //! ```
 //! use pageblock_memmap::{Region, RegionKind};
@@ -22,11 +22,13 @@ const E820_ENTRY: usize = 20;
 /// Bytes of a UEFI memory descriptor of version 1, up to and with the number of pages.
 const UEFI_ENTRY: usize = 32;
 
-fn word64(bytes: &[u8], at: usize) -> u64 {
+/// The little-endian double word at this byte, 0 beyond the end.
+pub(crate) fn word64(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-fn word32(bytes: &[u8], at: usize) -> u32 {
+/// The little-endian word at this byte, 0 beyond the end.
+pub(crate) fn word32(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
@@ -49,6 +51,53 @@ impl Region {
     pub fn e820_table(table: &[u8], entry_size: usize) -> impl Iterator<Item = Self> + Clone + '_ {
         let entries = table.chunks_exact(entry_size.max(E820_ENTRY));
         entries.map(|entry| Self::from_e820(word64(entry, 0), word64(entry, 8), word32(entry, 16)))
+    }
+
+    /// The entries of a multiboot 1 memory map in memory: each begins with the length of the rest of it. The map ends at the first
+    /// entry that is too short, or that reaches beyond the table.
+    ///
+    /// ```
+    /// use pageblock_memmap::Region;
+    /// let mut map = [0u8; 48]; // two entries of 24 bytes
+    /// (map[0], map[24]) = (20, 20);
+    /// (map[14], map[20]) = (1, 1); // usable, 64 KiB at 0
+    /// (map[30], map[38], map[44]) = (1, 1, 2); // reserved, 64 KiB at 64 KiB
+    /// let regions: Vec<_> = Region::multiboot_map(&map).collect();
+    /// assert_eq!(regions, [Region::from_e820(0, 0x1_0000, 1), Region::from_e820(0x1_0000, 0x1_0000, 2)]);
+    /// ```
+    pub fn multiboot_map(map: &[u8]) -> impl Iterator<Item = Self> + Clone + '_ {
+        let mut rest = map;
+        core::iter::from_fn(move || {
+            let (length, entry) = rest.split_at_checked(4)?;
+            let (entry, behind) = entry.split_at_checked(word32(length, 0) as usize)?;
+            rest = behind;
+            (entry.len() >= E820_ENTRY).then(|| Self::from_e820(word64(entry, 0), word64(entry, 8), word32(entry, 16)))
+        })
+    }
+
+    /// The memory map of the zero page that Linux's boot protocol hands over (`struct boot_params`), and the initial ramdisk.
+    ///
+    /// ```
+    /// use pageblock_memmap::{Region, RegionKind};
+    /// let mut page = [0u8; 4096];
+    /// page[0x1e8] = 1; // one entry
+    /// page[0x2d0 + 10] = 2; // 128 KiB at 0
+    /// page[0x2d0 + 16] = 1;
+    /// (page[0x219], page[0x21d]) = (0x80, 0x10); // 4 KiB at 32 KiB
+    /// let regions: Vec<_> = Region::boot_params(&page).collect();
+    /// assert_eq!(regions[0], Region::from_e820(0, 0x2_0000, 1));
+    /// assert_eq!(regions[1], Region::new(0x8000u64, 0x9000u64, RegionKind::Kernel));
+    /// ```
+    pub fn boot_params(page: &[u8; 4096]) -> impl Iterator<Item = Self> + Clone + '_ {
+        let (_, table) = page.split_at(0x2d0);
+        // The page has room for 128.
+        let entries = (page[0x1e8] as usize).min(128);
+        let table = Self::e820_table(table, E820_ENTRY).take(entries);
+        // Each number's upper half came later, and stands elsewhere.
+        let number = |low, high| u64::from(word32(page, high)) << 32 | u64::from(word32(page, low));
+        let (start, len) = (number(0x218, 0xc0), number(0x21c, 0xc4));
+        let ramdisk = (len > 0).then(|| Self::new(start, start.saturating_add(len), RegionKind::Kernel));
+        table.chain(ramdisk)
     }
 
     /// The descriptors of a UEFI memory map in memory, `descriptor_size` bytes apart, which is more than the descriptor
@@ -93,6 +142,41 @@ impl From<&bootloader_api::info::MemoryRegion> for Region {
             _ => RegionKind::Reserved,
         };
         Self::new(region.start, region.end, kind)
+    }
+}
+
+#[cfg(feature = "bootloader")]
+#[cfg_attr(docsrs, doc(cfg(feature = "bootloader")))]
+impl From<&bootloader::bootinfo::MemoryRegion> for Region {
+    /// An entry of the map of `bootloader` 0.9. The kernel's image, its stack and the page tables are entries of their own.
+    fn from(region: &bootloader::bootinfo::MemoryRegion) -> Self {
+        use bootloader::bootinfo::MemoryRegionType as Type;
+        let kind = match region.region_type {
+            Type::Usable => RegionKind::Usable,
+            Type::AcpiReclaimable | Type::Bootloader => RegionKind::Reclaimable,
+            Type::Kernel | Type::KernelStack | Type::PageTable | Type::BootInfo | Type::Package | Type::InUse => {
+                RegionKind::Kernel
+            }
+            _ => RegionKind::Reserved,
+        };
+        let address = |frame: u64| frame.saturating_mul(1 << PAGE_SHIFT);
+        Self::new(address(region.range.start_frame_number), address(region.range.end_frame_number), kind)
+    }
+}
+
+#[cfg(feature = "limine")]
+#[cfg_attr(docsrs, doc(cfg(feature = "limine")))]
+impl From<&limine::memory_map::Entry> for Region {
+    /// An entry of the Limine boot protocol's map. Kernel and modules are entries of their own.
+    fn from(entry: &limine::memory_map::Entry) -> Self {
+        use limine::memory_map::EntryType as Type;
+        let kind = match entry.entry_type {
+            Type::USABLE => RegionKind::Usable,
+            Type::ACPI_RECLAIMABLE | Type::BOOTLOADER_RECLAIMABLE => RegionKind::Reclaimable,
+            Type::EXECUTABLE_AND_MODULES => RegionKind::Kernel,
+            _ => RegionKind::Reserved,
+        };
+        Self::new(entry.base, entry.base.saturating_add(entry.length), kind)
     }
 }
 
@@ -150,6 +234,44 @@ mod tests {
         assert_eq!(kind(Kind::Bootloader).kind, RegionKind::Reclaimable);
         assert_eq!(kind(Kind::UnknownBios(3)).kind, RegionKind::Reserved);
         assert_eq!(kind(Kind::UnknownUefi(4)).kind, RegionKind::Reclaimable);
+    }
+
+    #[cfg(feature = "bootloader")]
+    #[test]
+    fn kinds_of_the_older_bootloader() {
+        use bootloader::bootinfo::{FrameRange, MemoryRegion, MemoryRegionType as Type};
+        let region = |region_type| {
+            Region::from(&MemoryRegion {
+                range: FrameRange { start_frame_number: 1, end_frame_number: 3 },
+                region_type,
+            })
+        };
+        assert_eq!(region(Type::Usable), Region::new(0x1000u64, 0x3000u64, RegionKind::Usable));
+        assert_eq!(region(Type::PageTable).kind, RegionKind::Kernel);
+        assert_eq!(region(Type::AcpiReclaimable).kind, RegionKind::Reclaimable);
+        assert_eq!(region(Type::FrameZero).kind, RegionKind::Reserved);
+        let range = FrameRange { start_frame_number: 1, end_frame_number: u64::MAX };
+        assert_eq!(Region::from(&MemoryRegion { range, region_type: Type::Reserved }).end.as_u64(), u64::MAX);
+    }
+
+    #[cfg(feature = "limine")]
+    #[test]
+    fn limine_kinds() {
+        use limine::memory_map::{Entry, EntryType as Type};
+        let region = |entry_type| Region::from(&Entry { base: 0x1000, length: 0x2000, entry_type });
+        assert_eq!(region(Type::USABLE), Region::new(0x1000u64, 0x3000u64, RegionKind::Usable));
+        assert_eq!(region(Type::BOOTLOADER_RECLAIMABLE).kind, RegionKind::Reclaimable);
+        assert_eq!(region(Type::EXECUTABLE_AND_MODULES).kind, RegionKind::Kernel);
+        assert_eq!(region(Type::FRAMEBUFFER).kind, RegionKind::Reserved);
+    }
+
+    #[test]
+    fn a_multiboot_map_ends_where_it_makes_no_sense() {
+        let mut map = [0u8; 72];
+        (map[0], map[20], map[24], map[44], map[48]) = (20, 1, 20, 2, 19);
+        assert_eq!(Region::multiboot_map(&map).count(), 2, "the third entry is too short");
+        map[24] = 200;
+        assert_eq!(Region::multiboot_map(&map).count(), 1, "the second reaches beyond the table");
     }
 
     #[cfg(feature = "multiboot2")]

@@ -44,6 +44,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod acpi;
 mod adapt;
 mod fdt;
 mod map;
@@ -57,6 +58,7 @@ mod set;
 mod tests;
 mod zones;
 
+pub use acpi::{AcpiTableError, Slit, Srat};
 pub use fdt::{DeviceTree, DeviceTreeError, ListedCpu, Loaded, NodeDistance};
 pub use map::{FrameClass, FrameRun, MapOptions, RegionError, RegionMap, RegionViolation};
 pub use region::{PhysRange, Region, RegionKind};

@@ -103,7 +103,7 @@ pub unsafe fn irq_restore(state: IrqState) {
 /// the task may have moved.
 ///
 /// # Safety
-/// The CPU has been given its number: by [`set_cpu_number`], on x86-64 by a GS base that points to it.
+/// The CPU has been given its number: by `set_cpu_number`, on x86-64 by a GS base that points to it.
 #[must_use]
 #[inline(always)]
 pub unsafe fn cpu_number() -> CpuId {

@@ -86,7 +86,9 @@ pub use pageblock_frame::{
     CpuId, Gfp, Hooks, IrqState, MigrateType, NoHooks, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform,
     ZoneKind,
 };
-pub use pageblock_memmap::{DeviceTree, DeviceTreeError, Loaded, PhysRange, Region, RegionKind, ZoneLimits};
+pub use pageblock_memmap::{
+    AcpiTableError, DeviceTree, DeviceTreeError, Loaded, PhysRange, Region, RegionKind, Slit, Srat, ZoneLimits,
+};
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizing, Tuning};
 pub use pageblock_reclaim::Config as ReclaimConfig;
 
