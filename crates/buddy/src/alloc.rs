@@ -8,10 +8,10 @@ use core::num::NonZeroU64;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::free_area::TopChange;
+use crate::region::{BLOCK_SHIFT, Region};
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     /// Takes a block of `order` from pageblocks of exactly this type (`__rmqueue_smallest()`).
     #[inline(never)]
     pub(crate) fn take(&mut self, order: u32, migrate_type: MigrateType) -> Option<u32> {
@@ -91,8 +91,7 @@ impl ZoneCore<'_> {
         // `NO_TOP` is one below order 0, also as a signed number.
         let top = bits::top_order(b.presence).map_or(-1, |top| top as i32);
         b.top = top as u8;
-        let migrate_type = b.migrate_type;
-        self.free_area.change(migrate_type, block, TopChange { from: from as i32, to: top });
+        self.top_changed(block, TopChange { from: from as i32, to: top });
         Some(index)
     }
 

@@ -2,17 +2,19 @@
 
 use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES, Pageblock};
 
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::error::IsolateError;
+use crate::region::{BLOCK_SHIFT, Region};
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     /// Changes what a pageblock is for; what is free in it goes along (`move_freepages_block()`, here a few bits).
     pub(crate) fn set_type(&mut self, block: u32, migrate_type: MigrateType) {
+        self.unreserve(block);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let (old, top, free) = (b.migrate_type, b.top, u64::from(b.free));
         self.has_unusable |= matches!(migrate_type, MigrateType::Cma | MigrateType::HighAtomic);
         let reserve = |migrate_type| if migrate_type == MigrateType::HighAtomic { PAGEBLOCK_FRAMES } else { 0 };
-        self.highatomic = (self.highatomic + reserve(migrate_type)).saturating_sub(reserve(old));
+        let highatomic = self.totals.highatomic.wrapping_add(reserve(migrate_type));
+        self.totals.highatomic = highatomic.wrapping_sub(reserve(old));
         self.sub_free(old, free);
         self.add_free(migrate_type, free);
         if top == Pageblock::WHOLE {
@@ -56,34 +58,19 @@ impl ZoneCore<'_> {
         Ok(())
     }
 
-    /// Most frames that the high-order atomic reserve may hold before it takes another pageblock.
-    #[must_use]
-    pub(crate) fn highatomic_limit(&self) -> u64 {
-        self.managed / 100 + PAGEBLOCK_FRAMES
-    }
-
-    /// Puts a pageblock into the high-order atomic reserve, if the reserve may grow (`reserve_highatomic_pageblock()`).
-    pub(crate) fn reserve_highatomic(&mut self, block: u32) -> bool {
-        let Some(b) = self.blocks.get(block as usize) else { return false };
-        if !self.policy.highatomic || self.highatomic >= self.highatomic_limit() || !b.migrate_type.is_ordinary() {
-            return false;
-        }
-        self.set_type(block, MigrateType::HighAtomic);
-        true
-    }
-
-    /// Takes one pageblock with something free out of the reserve and gives it to the requester's type
-    /// (`unreserve_highatomic_pageblock()`). Unforced, the last one stays. Returns the pageblock.
-    pub(crate) fn unreserve_highatomic(&mut self, force: bool, migrate_type: MigrateType) -> Option<u32> {
-        if !force && self.highatomic <= PAGEBLOCK_FRAMES {
-            return None;
-        }
+    /// The pageblock with something free that leaves the high-order atomic reserve next.
+    pub(crate) fn reserve_to_shrink(&mut self) -> Option<u32> {
         let reserve = MigrateType::HighAtomic;
-        let block = match self.partial(reserve, 0) {
-            Some(block) => block,
-            None => self.find_run(reserve, BLOCK_SHIFT)?.0,
-        };
+        self.partial(reserve, 0).or_else(|| self.find_run(reserve, BLOCK_SHIFT).map(|run| run.0))
+    }
+
+    /// Changes a pageblock's type, but for isolated ones.
+    pub(crate) fn retype(&mut self, block: u32, migrate_type: MigrateType) -> Result<(), IsolateError> {
+        let b = self.blocks.get(block as usize).ok_or(IsolateError::OutOfRange)?;
+        if b.migrate_type == MigrateType::Isolate || migrate_type == MigrateType::Isolate {
+            return Err(IsolateError::AlreadyIsolated);
+        }
         self.set_type(block, migrate_type);
-        Some(block)
+        Ok(())
     }
 }

@@ -14,7 +14,6 @@ use pageblock_frame::sync::Ordering;
 use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES};
 
 use crate::Zone;
-use crate::core::ZoneCore;
 
 /// Pageblocks by which a stall boosts: one, and two for each type with per-CPU lists.
 const FAST_BLOCKS: u64 = 1 + 2 * MigrateType::PCP_COUNT as u64;
@@ -115,7 +114,7 @@ impl Zone<'_> {
 
     /// Takes `frames` off the boost, what of them there is: kswapd at its end, with the boost that it saw when it began.
     pub fn lower_boost(&self, frames: u64) {
-        self.locked(|_| self.set_boost(self.boost().saturating_sub(frames)));
+        self.change_boost(|boost| boost.saturating_sub(frames));
     }
 
     /// The zone has been boosted, and nobody has told kswapd yet (`ZONE_BOOSTED_WATERMARK`).
@@ -155,21 +154,20 @@ impl Zone<'_> {
     pub fn boost_fast(&self) {
         let frames = FAST_BLOCKS * PAGEBLOCK_FRAMES;
         match self.boost_rule().arithmetic {
-            // A boost or a decay on another CPU at this moment can be lost, as in the posting.
             BoostArithmetic::Posted => _ = self.raise_boost(frames),
-            BoostArithmetic::Corrected => self.locked(|core| self.boost_by(core, frames)),
+            BoostArithmetic::Corrected => self.boost_by(frames),
         }
     }
 
     /// Types were mixed, or would have been: the zone is boosted by a pageblock.
     #[cold]
-    pub(crate) fn boost_for_mixing(&self, core: &mut ZoneCore<'_>) {
-        self.boost_by(core, PAGEBLOCK_FRAMES);
+    pub(crate) fn boost_for_mixing(&self) {
+        self.boost_by(PAGEBLOCK_FRAMES);
     }
 
-    fn boost_by(&self, core: &mut ZoneCore<'_>, frames: u64) {
+    fn boost_by(&self, frames: u64) {
         if self.raise_boost(frames) {
-            core.events.boosts = core.events.boosts.wrapping_add(1);
+            self.marks.boosts.fetch_add(1, Ordering::Relaxed);
             // Swapped like where it is taken, so that one order of all changes is plain to the model checker, too.
             self.marks.boosted.swap(true, Ordering::Relaxed);
         }
@@ -177,12 +175,21 @@ impl Zone<'_> {
 
     /// Raises the boost up to the cap. True if the zone takes part, also at its cap.
     fn raise_boost(&self, frames: u64) -> bool {
-        let boost = self.boost();
-        let cap = self.boost_rule().cap(self.watermarks().high, boost, self.managed());
-        if cap > 0 {
-            self.set_boost(boost.saturating_add(frames).min(cap));
+        let cap = |boost| self.boost_rule().cap(self.watermarks().high, boost, self.managed());
+        let may = cap(self.boost()) > 0;
+        if may {
+            self.change_boost(|boost| boost.saturating_add(frames).min(cap(boost)));
         }
-        cap > 0
+        may
+    }
+
+    /// Changes the boost in one step, so that neither a boost nor a decay on another CPU is lost.
+    fn change_boost(&self, change: impl Fn(u64) -> u64) {
+        let mut seen = self.boost();
+        while let Err(now) = self.marks.boost.compare_exchange(seen, change(seen), Ordering::Relaxed, Ordering::Relaxed)
+        {
+            seen = now;
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! Many blocks under one lock hold, a word at a time: what refills and drains per-CPU lists.
 
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, StateByte};
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Platform, StateByte};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::dense::word_of;
+use crate::refill::Batch;
+use crate::region::{BLOCK_SHIFT, Region};
 use crate::scattered::LEVEL;
+use crate::summary::MOST_REGIONS;
+use crate::zone::{Ones, Zone};
 
 /// Words with less than that, after which the rest is looked at block by block: an ordered run has such at its ends only.
 const MOST_SMALL: u32 = 2;
@@ -42,7 +45,7 @@ impl Effort {
 
     /// What a refill of a per-CPU list may do, which keeps it below 5,000 instructions, too.
     pub(crate) const fn of_one_refill() -> Self {
-        Self(96)
+        Self(40)
     }
 
     pub(crate) const fn unlimited() -> Self {
@@ -94,6 +97,127 @@ pub struct Given {
     pub refused: usize,
 }
 
+/// Blocks that one hold of a lock gives back at most.
+const CHUNK: usize = 64;
+
+impl Zone<'_> {
+    /// Takes up to `out.len()` blocks of `order`, marks each as listed, and says how many there were (`rmqueue_bulk()`, without fallback).
+    /// Writes zone-relative indices.
+    pub fn alloc_bulk<P: Platform>(&self, order: Order, migrate_type: MigrateType, out: &mut [u32]) -> usize {
+        let mark = StateByte::listed(order, migrate_type);
+        let o = u32::from(order.as_u8());
+        let mut got = 0;
+        while let Some(rest) = out.get_mut(got..).filter(|rest| !rest.is_empty()) {
+            if o >= WORD_ORDER {
+                let Some(index) = self.take::<P>(o, migrate_type, mark) else { break };
+                if let Some(slot) = rest.first_mut() {
+                    *slot = index;
+                }
+                got += 1;
+                continue;
+            }
+            let Some(found) = self.search::<P>(o, migrate_type) else { break };
+            let Some(mut region) = self.lock::<P>(found) else { break };
+            if let Some(block) = region.partial(migrate_type, o).or_else(|| region.open_whole(migrate_type)) {
+                let batch = Batch { order: o, mark, least: rest.len() };
+                got += region.refill_from(block, batch, rest, &mut Effort::unlimited());
+            }
+            self.publish(&mut region);
+        }
+        got
+    }
+
+    /// Gives listed blocks back. Returns how many were not listed with this order; those are left as they are.
+    #[inline]
+    pub fn free_bulk<P: Platform>(&self, order: Order, blocks: &[u32]) -> usize {
+        self.free_within::<P>(order, blocks, Effort::unlimited()).refused
+    }
+
+    /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before the last block, and does
+    /// at least one.
+    #[inline]
+    pub fn free_some<P: Platform>(&self, order: Order, blocks: &[u32]) -> Given {
+        self.free_within::<P>(order, blocks, Effort::of_one_drain())
+    }
+
+    fn free_within<P: Platform>(&self, order: Order, blocks: &[u32], mut effort: Effort) -> Given {
+        let mut given = Given::default();
+        while let Some(rest) = blocks.get(given.done..).filter(|rest| !rest.is_empty())
+            && effort.is_left()
+        {
+            let mut some = [0; CHUNK];
+            let (some, _) = some.split_at_mut(rest.len().min(CHUNK));
+            some.copy_from_slice(rest.get(..some.len()).unwrap_or_default());
+            let first = some.first().map_or(0, |&index| self.region_of(index));
+            let last = some.last().map_or(0, |&index| self.region_of(index));
+            let done = if first == last && some.iter().all(|&index| self.region_of(index) == first) {
+                self.free_in_region::<P>(order, first, some, &mut effort)
+            } else {
+                self.free_scattered::<P>(order, some, &mut effort)
+            };
+            given = Given { done: given.done + done.done, refused: given.refused + done.refused };
+        }
+        given
+    }
+
+    /// Gives back blocks of one region; their zone-relative indices become those of the region.
+    fn free_in_region<P: Platform>(&self, order: Order, number: u32, some: &mut [u32], effort: &mut Effort) -> Given {
+        let Some(mut region) = self.lock::<P>(number) else { return Given { done: some.len(), refused: some.len() } };
+        let offset = region.offset;
+        some.iter_mut().for_each(|index| *index = index.wrapping_sub(offset));
+        let given = region.give_many(order, some, effort);
+        self.publish(&mut region);
+        given
+    }
+
+    /// Gives back blocks of several regions, all of them: sorted by region, so that each region is locked once.
+    #[inline(never)]
+    fn free_scattered<P: Platform>(&self, order: Order, some: &mut [u32], effort: &mut Effort) -> Given {
+        let mut sorted = [0; CHUNK];
+        let ends = sort_by_region(some, &mut sorted, self.region_shift());
+        let mut given = Given { done: some.len(), refused: 0 };
+        let mut start = 0;
+        for number in Ones(ends.met) {
+            let end = usize::from(ends.ends[number as usize % MOST_REGIONS]);
+            let group = sorted.get_mut(start..end).unwrap_or_default();
+            start = end;
+            let part = self.free_in_region::<P>(order, number, group, &mut Effort::unlimited());
+            given.refused += part.refused;
+            effort.spend(Effort::PAGEBLOCK / 2 + Effort::BLOCK * group.len() as u32);
+        }
+        given
+    }
+}
+
+/// Where each region's blocks end in a sorted chunk, and which regions there are.
+struct RegionEnds {
+    ends: [u8; MOST_REGIONS],
+    met: u64,
+}
+
+/// A counting sort; regions have numbers below [`MOST_REGIONS`].
+fn sort_by_region(blocks: &[u32], sorted: &mut [u32; CHUNK], shift: u32) -> RegionEnds {
+    let mut ends = [0u8; MOST_REGIONS];
+    let mut met = 0u64;
+    for &index in blocks {
+        let region = index.wrapping_shr(shift) % MOST_REGIONS as u32;
+        ends[region as usize] += 1;
+        met |= 1 << region;
+    }
+    // Counts become the places at which the regions begin; placing the blocks moves them to the ends.
+    let mut start = 0;
+    for region in Ones(met) {
+        let count = core::mem::replace(&mut ends[region as usize % MOST_REGIONS], start);
+        start += count;
+    }
+    for &index in blocks {
+        let place = &mut ends[(index.wrapping_shr(shift) % MOST_REGIONS as u32) as usize];
+        sorted[usize::from(*place) % CHUNK] = index;
+        *place += 1;
+    }
+    RegionEnds { ends, met }
+}
+
 /// True if the first or the last two blocks lie in one word, as after refills that are freed in order.
 #[inline(always)]
 fn are_neighbours(blocks: &[u32]) -> bool {
@@ -104,98 +228,7 @@ fn are_neighbours(blocks: &[u32]) -> bool {
 /// A word with no more blocks than this to give is merged block by block; with more it is recounted as a whole.
 const RECOUNT_FROM: u32 = 4;
 
-impl ZoneCore<'_> {
-    /// Takes up to `out.len()` blocks of `order` from pageblocks of this type, marks each head, and says how many there
-    /// were (`rmqueue_bulk()`, without fallback).
-    pub(crate) fn take_many(
-        &mut self,
-        order: Order,
-        migrate_type: MigrateType,
-        mark: StateByte,
-        out: &mut [u32],
-    ) -> usize {
-        let o = u32::from(order.as_u8());
-        let mut got = 0;
-        while got < out.len() {
-            if o >= WORD_ORDER {
-                let Some(index) = self.take(o, migrate_type) else { break };
-                self.states.set(index, mark);
-                out[got] = index;
-                got += 1;
-                continue;
-            }
-            let Some(block) = self.partial(migrate_type, o).or_else(|| self.open_whole(migrate_type)) else { break };
-            self.freshen(block);
-            let Some(rest) = out.get_mut(got..) else { break };
-            let taken = if o == 0 && rest.len() >= WORD_FRAMES as usize {
-                self.take_words_of::<true>(block, (o, mark), rest)
-            } else {
-                self.take_words_of::<false>(block, (o, mark), rest)
-            };
-            if taken == 0 {
-                break;
-            }
-            got += taken;
-        }
-        got
-    }
-
-    /// Takes blocks of `order < 6` out of one pageblock until `out` is full or the pageblock has no more.
-    fn take_words_of<const DENSE: bool>(
-        &mut self,
-        block: u32,
-        (order, mark): (u32, StateByte),
-        out: &mut [u32],
-    ) -> usize {
-        let full_before = bits::full_words(self.presence(block));
-        let mut got = 0;
-        while got < out.len() {
-            let Some(b) = self.blocks.get_mut(block as usize) else { break };
-            let wanted = b.presence >> (order * BLOCK_WORDS as u32);
-            if wanted == 0 {
-                break;
-            }
-            let word = wanted.trailing_zeros() as usize % BLOCK_WORDS;
-            let old = b.map[word];
-            if DENSE
-                && old == u64::MAX
-                && let Some(frames) = out.get_mut(got..).and_then(|rest| rest.first_chunk_mut())
-            {
-                self.take_word(block, word, mark, frames);
-                got += frames.len();
-                continue;
-            }
-            let starts = bits::runs(old, order);
-            let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
-            let mut left = starts;
-            let chunk = self.states.chunk(first);
-            for slot in out.get_mut(got..).unwrap_or_default() {
-                if left == 0 {
-                    break;
-                }
-                let at = left.trailing_zeros();
-                *slot = first | at;
-                match chunk {
-                    Some(chunk) => chunk[at as usize % 64].store(mark.raw(), Ordering::Relaxed),
-                    None => self.states.set(first | at, mark),
-                }
-                left &= left - 1;
-                got += 1;
-            }
-            let mut taken = starts ^ left;
-            for level in 0..order {
-                taken |= taken << (1 << level);
-            }
-            let new = old & !taken;
-            b.map[word] = new;
-            b.presence = b.presence & !(bits::EVERY_WORD << word) | bits::spread(bits::orders(new), word);
-            bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
-            bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
-        }
-        self.finish_take(block, full_before, (got as u32) << order);
-        got
-    }
-
+impl Region<'_> {
     /// Settles what a pageblock's loss of `frames` frames, some of them perhaps of full words, means beyond its words.
     pub(crate) fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
         let Some(b) = self.blocks.get_mut(block as usize) else { return };

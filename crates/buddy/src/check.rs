@@ -3,9 +3,10 @@
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
 
 use crate::bits;
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::edit::for_each_run;
-use crate::free_area::{FreeAreaId, TOPS};
+use crate::free_area::{FreeAreaId, ROW};
+use crate::region::{BLOCK_SHIFT, Region};
+use crate::zone::Zone;
 
 /// The first thing in a zone that contradicts its free maps or state bytes. Block numbers count from the zone's base.
 ///
@@ -56,12 +57,10 @@ pub enum Violation {
         order: u8,
     },
     /// A set's tree or lowest member is wrong, or it has more members than belong in it.
-    #[error("set of {migrate_type} order {order}: inconsistent")]
+    #[error("free area set {number}: inconsistent")]
     Set {
-        /// The migrate type.
-        migrate_type: MigrateType,
-        /// The order.
-        order: u8,
+        /// Which: ten times the type's number plus the largest order; from 60 on the reserved pageblocks of a type.
+        number: u8,
     },
     /// The number of free blocks of an order.
     #[error("order {order}: {kept} free blocks counted, {found} found")]
@@ -103,7 +102,39 @@ pub enum Violation {
     },
 }
 
-impl ZoneCore<'_> {
+impl Zone<'_> {
+    /// Recomputes everything that is kept beside the free maps and the state bytes, region by region. For tests: it holds each lock for long.
+    /// The zone's totals are compared where no other CPU changes them meanwhile.
+    ///
+    /// # Errors
+    /// The first [`Violation`].
+    pub fn check(&self) -> Result<(), Violation> {
+        let before = self.free_frames();
+        let (mut found, mut free, mut number) = (Ok(()), 0u64, 0);
+        self.each_region(|region| {
+            let known = |set| self.summary.regions(set) >> number & 1 == 1;
+            found = found.and_then(|()| region.check()).and_then(|()| region.check_published(known));
+            free = free.wrapping_add(region.totals.free);
+            number += 1;
+        });
+        found?;
+        if before == self.free_frames() { total("free frames of the zone", before, free) } else { Ok(()) }
+    }
+}
+
+impl Region<'_> {
+    /// What the region's holders have told the zone.
+    fn check_published(&self, known: impl Fn(FreeAreaId) -> bool) -> Result<(), Violation> {
+        total("published free frames", self.published.free, self.totals.free)?;
+        total("published CMA frames", self.published.free_cma, self.totals.free_cma)?;
+        total("published reserve", self.published.highatomic, self.totals.highatomic)?;
+        total("published whole pageblocks", self.published_whole.into(), self.free_area.whole().into())?;
+        for set in FreeAreaId::all() {
+            total("published set", u64::from(known(set)), u64::from(self.free_area.members().has(set)))?;
+        }
+        Ok(())
+    }
+
     /// Recomputes every derived figure from the bits and the state bytes.
     ///
     /// # Errors
@@ -111,14 +142,15 @@ impl ZoneCore<'_> {
     pub(crate) fn check(&self) -> Result<(), Violation> {
         let mut orders = [0u64; Order::COUNT];
         let mut types = [0u64; MigrateType::COUNT];
-        let mut members = [[0u64; TOPS]; MigrateType::COUNT];
+        let mut members = [0u64; ROW];
         let (mut managed, mut isolated, mut reserve) = (0, 0, 0);
         let mut held_until = 0;
         for block in 0..self.blocks.len() as u32 {
             let b = &self.blocks[block as usize];
             self.check_words(block, b)?;
             held_until = self.check_frames(block, b, held_until)?;
-            self.check_sets(block, b, &mut members[b.migrate_type.index()])?;
+            let set = self.check_sets(block, b)?;
+            set.into_iter().for_each(|set| members[set.index()] += 1);
             if !b.is_wholly_free() {
                 for_each_run(&b.map, |order, runs| orders[order as usize % Order::COUNT] += u64::from(runs));
             }
@@ -136,11 +168,11 @@ impl ZoneCore<'_> {
             }
         }
         let free: u64 = types.iter().sum::<u64>() - types[MigrateType::Isolate.index()];
-        total("free frames", self.free, free)?;
-        total("free CMA frames", self.free_cma, types[MigrateType::Cma.index()])?;
+        total("free frames", self.totals.free, free)?;
+        total("free CMA frames", self.totals.free_cma, types[MigrateType::Cma.index()])?;
         total("managed frames", self.managed, managed)?;
         total("isolated pageblocks", self.isolated_blocks, isolated)?;
-        total("high-order atomic reserve", self.highatomic, reserve)?;
+        total("high-order atomic reserve", self.totals.highatomic, reserve)?;
         self.check_members(&members)
     }
 
@@ -176,8 +208,8 @@ impl ZoneCore<'_> {
         Ok(held_until)
     }
 
-    /// The block's largest order, and its place in the sets of its type.
-    fn check_sets(&self, block: u32, b: &Pageblock, members: &mut [u64; TOPS]) -> Result<(), Violation> {
+    /// The pageblock's largest order, and the set that it belongs in, if any.
+    fn check_sets(&self, block: u32, b: &Pageblock) -> Result<Option<FreeAreaId>, Violation> {
         let found = if b.is_wholly_free() {
             Pageblock::WHOLE
         } else {
@@ -186,26 +218,28 @@ impl ZoneCore<'_> {
         if b.top != found {
             return Err(Violation::Top { block, kept: b.top, found });
         }
-        if found != Pageblock::NO_TOP {
-            let order = found;
-            if !self.free_area.contains(FreeAreaId::new(b.migrate_type, u32::from(order)), block) {
-                return Err(Violation::NotInSet { block, order });
+        let set = match found {
+            _ if b.reserved_by != 0 => Some(FreeAreaId::reserved(b.migrate_type)),
+            Pageblock::NO_TOP => None,
+            top => Some(FreeAreaId::new(b.migrate_type, u32::from(top))),
+        };
+        match set {
+            Some(set) if !self.free_area.contains(set, block) || (b.reserved_by != 0 && b.is_wholly_free()) => {
+                Err(Violation::NotInSet { block, order: found })
             }
-            members[usize::from(order)] += 1;
+            set => Ok(set),
         }
-        Ok(())
     }
 
     /// The sets themselves, and that they have no member beyond those that belong.
-    fn check_members(&self, members: &[[u64; TOPS]; MigrateType::COUNT]) -> Result<(), Violation> {
-        for (migrate_type, orders) in MigrateType::ALL.into_iter().zip(members) {
-            for (order, &belong) in orders.iter().enumerate() {
-                if self.free_area.recount(FreeAreaId::new(migrate_type, order as u32)) != Some(belong) {
-                    return Err(Violation::Set { migrate_type, order: order as u8 });
-                }
+    fn check_members(&self, members: &[u64; ROW]) -> Result<(), Violation> {
+        for (set, &belong) in FreeAreaId::all().zip(members) {
+            if self.free_area.recount(set) != Some(belong) {
+                return Err(Violation::Set { number: set.index() as u8 });
             }
         }
-        Ok(())
+        let whole = MigrateType::ALL.into_iter().map(|t| members[FreeAreaId::whole(t).index()]).sum();
+        total("wholly free pageblocks", self.free_area.whole().into(), whole)
     }
 }
 

@@ -3,7 +3,7 @@
 use pageblock_frame::{BLOCK_WORDS, Order, StateByte};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::region::{BLOCK_SHIFT, Region};
 
 /// As many frames as a word of a free map describes.
 pub(crate) type Word = [u32; WORD_FRAMES as usize];
@@ -28,13 +28,13 @@ pub fn word_of(frames: &[u32; WORD_FRAMES as usize]) -> Option<u32> {
     (differing == 0).then_some(first >> WORD_ORDER)
 }
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     /// Takes all 64 frames of a word that is wholly free. Pushed on a stack as they are, they come off in ascending order.
     #[inline(always)]
     pub(crate) fn take_word(&mut self, block: u32, word: usize, mark: StateByte, frames: &mut Word) {
         let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
         for (slot, place) in frames.iter_mut().rev().zip(0..) {
-            *slot = first | place;
+            *slot = (self.offset + first) | place;
         }
         self.states.word(first).fill(mark);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };

@@ -5,14 +5,14 @@
 use pageblock_frame::{BLOCK_WORDS, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::region::{BLOCK_SHIFT, Region};
 
 /// The bits `from..to` of a word, `from < 64`, `to <= 64`.
 const fn span_mask(from: u32, to: u32) -> u64 {
     (u64::MAX >> (WORD_FRAMES - (to - from))) << from
 }
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     /// True if all frames of the run are free.
     pub(crate) fn all_free(&self, index: u32, frames: u32) -> bool {
         self.word_spans(index, frames)
@@ -67,6 +67,7 @@ impl ZoneCore<'_> {
 
     /// Changes a pageblock's map, and everything derived from it.
     pub(crate) fn edit_block(&mut self, block: u32, edit: impl FnOnce(&mut Self)) {
+        self.unreserve(block);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         let (map, migrate_type, old) = (b.map, b.migrate_type, u64::from(b.free));
         if b.top == Pageblock::WHOLE {

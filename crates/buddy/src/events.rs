@@ -1,5 +1,6 @@
 //! What a zone counts: mixings of migrate types by order and by type, boosts. Kept under the zone lock, on its slow path.
 
+use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::Fallback;
 use pageblock_frame::{MigrateType, Order};
 
@@ -71,6 +72,10 @@ impl Zone<'_> {
     /// What the zone has counted since boot. Takes the zone lock.
     #[must_use]
     pub fn events(&self) -> ZoneEvents {
-        self.locked(|core| core.events)
+        let mut sum = ZoneEvents::default();
+        self.each_region(|region| sum = sum.plus(&region.events));
+        sum.boosts = self.marks.boosts.load(Ordering::Relaxed);
+        sum.refused = self.marks.refused.load(Ordering::Relaxed);
+        sum
     }
 }

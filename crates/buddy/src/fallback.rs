@@ -3,108 +3,303 @@
 //! Because what is free is found through its pageblock, a claim moves a few bits, where Linux moves every free page of the block.
 //! A frame that is free is always found under its pageblock's own type (Linux got there in 6.10): a victim that is
 //! not claimed keeps its type and all it has left.
+//!
+//! A victim is chosen by what the regions have published, and looked at again under its region's lock.
 
-use pageblock_frame::trace::Fallback;
-use pageblock_frame::{AllocFlags, FrameState, MigrateType, NO_BLOCK, Order, PAGEBLOCK_FRAMES, Pageblock};
+use pageblock_frame::sync::{AtomicU32, Ordering};
+use pageblock_frame::trace::{Event, Fallback};
+use pageblock_frame::{
+    AllocFlags, FrameState, Hooks, MigrateType, NO_BLOCK, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, Platform, StateByte,
+};
 
 use crate::bits;
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::free_area::FreeAreaId;
-use crate::policy::fallbacks;
+use crate::policy::{Policy, fallbacks};
+use crate::region::{BLOCK_SHIFT, Region};
+use crate::zone::{Ones, Place, Zone};
 
-/// What the slow half of an allocation found.
+/// How often a victim that another CPU has changed meanwhile is chosen anew.
+const ATTEMPTS: u32 = 64;
+
+/// A request on its way through the rules, and what came of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
-    pub(crate) index: u32,
-    pub(crate) fallback: Option<Fallback>,
-}
-
-impl From<u32> for Taken {
-    fn from(index: u32) -> Self {
-        Self { index, fallback: None }
-    }
+struct Request {
+    order: u32,
+    wanted: MigrateType,
+    flags: AllocFlags,
+    mark: StateByte,
+    /// Types were mixed, or that was refused: a boost is pending.
+    boost_pending: bool,
 }
 
 /// A pageblock of another type that can serve.
 #[derive(Debug, Clone, Copy)]
 struct Victim {
-    block: u32,
+    region: u32,
     /// Its largest order: that of a run of whole pageblocks if it is the first of one.
     top: u32,
     from: MigrateType,
 }
 
-/// What a type may take from a pageblock of another type without another mixing.
+/// A victim under its region's lock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Loan {
+struct Found {
     block: u32,
-    /// Frames that are left of it; `u32::MAX`: for as long as the pageblock can serve.
+    top: u32,
+    from: MigrateType,
+}
+
+/// From which pageblock of another type each ordinary type takes without another mixing.
+///
+/// Hints, of which neither half need fit the other: the pageblock is looked at again under its region's lock.
+#[derive(Debug)]
+pub(crate) struct StolenBlocks {
+    /// By its number in the zone, or `NO_BLOCK`.
+    blocks: [AtomicU32; MigrateType::PCP_COUNT],
+    /// Frames that are left of it; [`u32::MAX`] for as long as the pageblock can serve.
+    frames: [AtomicU32; MigrateType::PCP_COUNT],
+}
+
+/// One of [`StolenBlocks`].
+#[derive(Debug, Clone, Copy)]
+struct StolenBlock {
+    block: u32,
     frames: u32,
 }
 
-impl Loan {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self { block: NO_BLOCK, frames: 0 };
-
+impl StolenBlock {
     const fn without_end(block: u32) -> Self {
         Self { block, frames: u32::MAX }
     }
 }
 
-impl ZoneCore<'_> {
+impl StolenBlocks {
+    pub(crate) fn new() -> Self {
+        let all = |value| core::array::from_fn(|_| AtomicU32::new(value));
+        Self { blocks: all(NO_BLOCK), frames: all(0) }
+    }
+
+    fn get(&self, migrate_type: MigrateType) -> Option<StolenBlock> {
+        let block = self.blocks.get(migrate_type.index())?.load(Ordering::Relaxed);
+        let frames = self.frames.get(migrate_type.index())?.load(Ordering::Relaxed);
+        (block != NO_BLOCK).then_some(StolenBlock { block, frames })
+    }
+
+    fn set(&self, migrate_type: MigrateType, stolen: StolenBlock) {
+        let places = self.blocks.get(migrate_type.index()).zip(self.frames.get(migrate_type.index()));
+        if let Some((block, frames)) = places {
+            block.store(stolen.block, Ordering::Relaxed);
+            frames.store(stolen.frames, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'m> Zone<'m> {
     /// Takes a block with all the rules (`rmqueue`'s core): the atomic reserve first where the request may use it, CMA where
-    /// it is more than half of what is free, the request's own type, CMA, other types, and at last the atomic reserve for those who
+    /// it is more than half of what is free, the request's own type, CMA, other types, and at last the atomic reserve for those that
     /// cannot wait.
-    pub(crate) fn take_by_rules(&mut self, order: u32, wanted: MigrateType, flags: AllocFlags) -> Option<Taken> {
-        let cma = flags.contains(AllocFlags::CMA);
-        let reserve_first = flags.contains(AllocFlags::HIGHATOMIC);
-        let cma_first = cma && self.free_cma > self.free / 2;
-        let simple = |index: u32| Taken::from(index);
-        None.or_else(|| reserve_first.then(|| self.take(order, MigrateType::HighAtomic)).flatten().map(simple))
-            .or_else(|| cma_first.then(|| self.take(order, MigrateType::Cma)).flatten().map(simple))
-            .or_else(|| self.take(order, wanted).map(simple))
-            .or_else(|| cma.then(|| self.take(order, MigrateType::Cma)).flatten().map(simple))
-            .or_else(|| self.take_kept(order, wanted, flags))
-            .or_else(|| self.take_borrowed(order, wanted).map(simple))
-            .or_else(|| self.take_fallback(order, wanted, flags))
-            .or_else(|| {
-                let last_resort = flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK);
-                last_resort.then(|| self.take(order, MigrateType::HighAtomic)).flatten().map(simple)
-            })
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn alloc_by_rules<P: Platform>(
+        &self,
+        order: Order,
+        wanted: MigrateType,
+        flags: AllocFlags,
+    ) -> Option<Pfn> {
+        let mark = StateByte::allocated(order, wanted);
+        let mut request = Request { order: u32::from(order.as_u8()), wanted, flags, mark, boost_pending: false };
+        let taken = self.take_plainly::<P>(&request);
+        let taken = taken.or_else(|| self.take_kept::<P>(&mut request));
+        let taken = taken.or_else(|| self.take_from_stolen::<P>(&request));
+        let taken = taken.or_else(|| self.take_fallback::<P>(&mut request));
+        if request.boost_pending {
+            self.boost_for_mixing();
+        }
+        let last_resort = flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK);
+        let reserve = || self.take::<P>(request.order, MigrateType::HighAtomic, mark);
+        let index = taken.or_else(|| last_resort.then(reserve).flatten())?;
+        Some(self.pfn_of(index))
+    }
+
+    /// The rules up to the request's own type and CMA.
+    fn take_plainly<P: Platform>(&self, request: &Request) -> Option<u32> {
+        let take = |migrate_type| self.take::<P>(request.order, migrate_type, request.mark);
+        let cma = request.flags.contains(AllocFlags::CMA);
+        let cma_first = cma && self.free_cma() > self.free_frames() / 2;
+        let reserve_first = request.flags.contains(AllocFlags::HIGHATOMIC);
+        let reserve = if reserve_first { take(MigrateType::HighAtomic) } else { None };
+        let before = reserve.or_else(|| if cma_first { take(MigrateType::Cma) } else { None });
+        let own = before.or_else(|| take(request.wanted));
+        own.or_else(|| if cma { take(MigrateType::Cma) } else { None })
     }
 
     /// Claims a whole pageblock, for a type that cannot move, rather than mix or go on mixing.
-    fn take_kept(&mut self, order: u32, wanted: MigrateType, flags: AllocFlags) -> Option<Taken> {
+    fn take_kept<P: Platform>(&self, request: &mut Request) -> Option<u32> {
+        let wanted = request.wanted;
         if !self.policy.keep_whole || wanted == MigrateType::Movable || !wanted.is_ordinary() {
             return None;
         }
-        let taken = self.take_fallback(order, wanted, flags | AllocFlags::NOFRAGMENT);
-        self.short = self.largest_victim(BLOCK_SHIFT, wanted).is_none();
+        let mut whole = Request { flags: request.flags | AllocFlags::NOFRAGMENT, ..*request };
+        let taken = self.take_fallback::<P>(&mut whole);
+        request.boost_pending |= whole.boost_pending;
+        if fallbacks(wanted).into_iter().all(|from| self.summary.regions(FreeAreaId::whole(from)) == 0) {
+            self.note_short();
+        }
         taken
     }
 
-    /// Takes from the pageblock that this type mixed into before, as far as it was lent. Not another mixing: what Linux moves to
+    /// Takes from the pageblock that this type mixed into before, as far as it was stolen. Not another mixing: what Linux moves to
     /// the request's lists it takes from there without an event. Our default keeps to that pageblock while it can serve,
     /// which also keeps the others clean.
-    fn take_borrowed(&mut self, order: u32, wanted: MigrateType) -> Option<u32> {
-        let loan = *self.borrowed.get(wanted.index())?;
-        let b = self.blocks.get(loan.block as usize)?;
+    fn take_from_stolen<P: Platform>(&self, request: &Request) -> Option<u32> {
+        let Request { order, wanted, .. } = *request;
+        let stolen = self.stolen.get(wanted)?;
+        let Place { mut region, index } = self.lock_at::<P>(stolen.block << BLOCK_SHIFT)?;
+        let block = index >> BLOCK_SHIFT;
+        let b = region.blocks.get(block as usize)?;
         let serves = b.top != Pageblock::NO_TOP && b.top != Pageblock::WHOLE && u32::from(b.top) >= order;
-        if order >= BLOCK_SHIFT || !serves || !b.migrate_type.is_ordinary() || loan.frames >> order == 0 {
+        if order >= BLOCK_SHIFT || !serves || !b.migrate_type.is_ordinary() || stolen.frames >> order == 0 {
             return None;
         }
-        if !self.policy.goes_on
-            && let Some(loan) = self.borrowed.get_mut(wanted.index())
-        {
-            loan.frames -= 1 << order;
+        if !self.policy.goes_on {
+            self.stolen.set(wanted, StolenBlock { frames: stolen.frames - (1 << order), ..stolen });
         }
-        self.take_from(loan.block, order)
+        let index = region.take_from(block, order)?;
+        region.states.set(index, request.mark);
+        self.publish(&mut region);
+        Some(region.offset + index)
+    }
+
+    /// Takes from another migrate type (`__rmqueue_fallback()`).
+    fn take_fallback<P: Platform>(&self, request: &mut Request) -> Option<u32> {
+        if !request.wanted.is_ordinary() {
+            return None;
+        }
+        for _ in 0..ATTEMPTS {
+            let victim = self.choose_victim::<P>(request)?;
+            if victim.top < BLOCK_SHIFT {
+                request.boost_pending = true;
+                if request.flags.contains(AllocFlags::FRAGMENT_STALL) && victim.top < self.stall_order {
+                    // Nothing else is looked for: the caller waits for the pages that kswapd is about to free.
+                    self.marks.refused.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+            }
+            if let Some(index) = self.take_from_victim::<P>(victim, request) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Which pageblock of another type serves: the least fragmented, or for movable requests that cannot claim it the most fragmented.
+    fn choose_victim<P: Platform>(&self, request: &Request) -> Option<Victim> {
+        let Request { order, wanted, flags, .. } = *request;
+        let least = if flags.contains(AllocFlags::NOFRAGMENT) { order.max(BLOCK_SHIFT) } else { order };
+        let largest = match self.largest_victim::<P>(least, wanted) {
+            None if least < BLOCK_SHIFT && fallbacks(wanted).into_iter().any(|from| self.revoke::<P>(from, order)) => {
+                self.largest_victim::<P>(least, wanted)?
+            }
+            found => found?,
+        };
+        let smallest = !self.policy.can_claim(largest.top, wanted)
+            && wanted == MigrateType::Movable
+            && largest.top > order
+            && self.policy.smallest_for_movable;
+        Some(if smallest { self.smallest_victim(order, wanted).unwrap_or(largest) } else { largest })
+    }
+
+    /// Takes the block from the victim, claiming it first if that pays. `None` if another CPU has changed it meanwhile.
+    fn take_from_victim<P: Platform>(&self, victim: Victim, request: &Request) -> Option<u32> {
+        let Request { order, wanted, .. } = *request;
+        let mut region = self.lock::<P>(victim.region)?;
+        let found = region.find_victim(victim, order, self.policy);
+        let Some(found) = found else {
+            self.publish(&mut region);
+            return None;
+        };
+        let change_ownership = self.try_claim(&mut region, found, request);
+        if !change_ownership {
+            self.remember_stolen(&mut region, found, request);
+        }
+        let index = if change_ownership && order >= BLOCK_SHIFT {
+            region.take(order, wanted)
+        } else if change_ownership && found.top >= BLOCK_SHIFT {
+            region.open_whole(wanted).and_then(|block| region.take_from(block, order))
+        } else {
+            region.take_from(found.block, order)
+        };
+        let fallback = index.map(|index| Fallback {
+            pfn: region.pfn_of(index),
+            alloc_order: Order::saturating(order as u8),
+            fallback_order: Order::saturating(found.top as u8),
+            wanted,
+            from: found.from,
+            change_ownership,
+        });
+        if let Some(fallback) = &fallback {
+            region.events.note(fallback);
+        }
+        if let Some(index) = index {
+            region.states.set(index, request.mark);
+        }
+        self.publish(&mut region);
+        let offset = region.offset;
+        drop(region);
+        if let Some(fallback) = fallback {
+            P::hooks().trace(&Event::Fallback(fallback));
+        }
+        index.map(|index| offset + index)
+    }
+
+    /// The fallback type's pageblock that can serve the largest order; among equals the first type of the table.
+    fn largest_victim<P: Platform>(&self, least: u32, wanted: MigrateType) -> Option<Victim> {
+        let mut best: Option<Victim> = None;
+        for from in fallbacks(wanted) {
+            let whole = self.whole_victim::<P>(from, least);
+            let partial = || {
+                let found = self.summary.least_fragmented(from, least)?;
+                Some(Victim { region: found.region, top: found.top, from })
+            };
+            let Some(found) = whole.or_else(partial) else { continue };
+            if best.is_none_or(|b| b.top < found.top) {
+                best = Some(found);
+            }
+        }
+        best
+    }
+
+    /// A run of wholly free pageblocks of a type: the largest, or the smallest that serves, as the policy says.
+    fn whole_victim<P: Platform>(&self, from: MigrateType, least: u32) -> Option<Victim> {
+        let regions = Ones(self.summary.regions(FreeAreaId::whole(from)));
+        let mut best: Option<Victim> = None;
+        for region in regions {
+            let Some(top) = self.lock::<P>(region)?.victim_run(from, least, self.policy) else { continue };
+            if best.is_none_or(|b| b.top < top) {
+                best = Some(Victim { region, top, from });
+            }
+            if !self.policy.claim_whole_run || top == u32::from(self.max_order().as_u8()) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The fallback types' most fragmented pageblock that still serves.
+    fn smallest_victim(&self, order: u32, wanted: MigrateType) -> Option<Victim> {
+        let smallest = |from| {
+            let found = self.summary.most_fragmented(from, order)?;
+            Some(Victim { region: found.region, top: found.top, from })
+        };
+        // Of equals the first type of the table.
+        fallbacks(wanted).into_iter().filter_map(smallest).min_by_key(|victim| victim.top)
     }
 
     /// What remains for the wanted type of a pageblock that it takes a block from and could not claim.
-    fn lend(&mut self, victim: Victim, order: u32, wanted: MigrateType) {
-        self.freshen(victim.block);
-        let Some(b) = self.blocks.get(victim.block as usize) else { return };
+    fn remember_stolen(&self, region: &mut Region<'m>, victim: Found, request: &Request) {
+        let Request { order, wanted, .. } = *request;
+        region.freshen(victim.block);
+        let Some(b) = region.blocks.get(victim.block as usize) else { return };
         let before = if self.policy.can_claim(victim.top, wanted) {
             u32::from(b.free)
         } else if self.policy.smallest_for_movable {
@@ -113,131 +308,63 @@ impl ZoneCore<'_> {
         } else {
             1 << order
         };
+        let block = (region.offset >> BLOCK_SHIFT) + victim.block;
         let frames = before.saturating_sub(1 << order);
-        let loan =
-            if self.policy.goes_on { Loan::without_end(victim.block) } else { Loan { block: victim.block, frames } };
-        if let Some(place) = self.borrowed.get_mut(wanted.index()) {
-            *place = loan;
-        }
-    }
-
-    /// Takes from another migrate type (`__rmqueue_fallback()`).
-    fn take_fallback(&mut self, order: u32, wanted: MigrateType, flags: AllocFlags) -> Option<Taken> {
-        if !wanted.is_ordinary() {
-            return None;
-        }
-        let least = if flags.contains(AllocFlags::NOFRAGMENT) { order.max(BLOCK_SHIFT) } else { order };
-        let largest = self.largest_victim(least, wanted)?;
-        let claimable = self.policy.can_claim(largest.top, wanted);
-        let victim = if !claimable
-            && wanted == MigrateType::Movable
-            && largest.top > order
-            && self.policy.smallest_for_movable
-        {
-            self.smallest_victim(order, wanted)?
-        } else {
-            largest
-        };
-        if victim.top < BLOCK_SHIFT {
-            self.mixed = true;
-            if flags.contains(AllocFlags::FRAGMENT_STALL) && victim.top < self.stall_order {
-                // Nothing else is looked for: the caller waits for the pages that kswapd is about to free.
-                self.events.refused = self.events.refused.wrapping_add(1);
-                return None;
-            }
-        }
-        let change_ownership = self.try_claim(victim, order, wanted);
-        if !change_ownership {
-            self.lend(victim, order, wanted);
-        }
-        let index = if change_ownership && order >= BLOCK_SHIFT {
-            self.take(order, wanted)?
-        } else if change_ownership && victim.top >= BLOCK_SHIFT {
-            let block = self.open_whole(wanted)?;
-            self.take_from(block, order)?
-        } else {
-            self.take_from(victim.block, order)?
-        };
-        Some(Taken {
-            index,
-            fallback: Some(Fallback {
-                pfn: self.pfn_of(index),
-                alloc_order: Order::saturating(order as u8),
-                fallback_order: Order::saturating(victim.top as u8),
-                wanted,
-                from: victim.from,
-                change_ownership,
-            }),
-        })
-    }
-
-    /// The fallback type's pageblock that can serve the largest order; among equals the first type of the table.
-    fn largest_victim(&mut self, least: u32, wanted: MigrateType) -> Option<Victim> {
-        let mut best: Option<Victim> = None;
-        for from in fallbacks(wanted) {
-            let Some(found) = self.largest_of(from, least) else { continue };
-            if best.is_none_or(|b| b.top < found.top) {
-                best = Some(found);
-            }
-        }
-        best
-    }
-
-    /// The pageblock of a type that can serve the largest order, at least `least`.
-    fn largest_of(&mut self, from: MigrateType, least: u32) -> Option<Victim> {
-        let whole = if self.policy.claim_whole_run {
-            self.largest_run(from).filter(|&order| order >= least).and_then(|order| self.find_run(from, order))
-        } else {
-            self.find_run(from, least.max(BLOCK_SHIFT))
-        };
-        let victim = |block, top| Victim { block, top, from };
-        whole.map(|(block, top)| victim(block, top)).or_else(|| {
-            let block = self.free_area.least_fragmented(from, least)?;
-            Some(victim(block, self.blocks.get(block as usize).map_or(least, |b| u32::from(b.top))))
-        })
-    }
-
-    /// The fallback types' most fragmented pageblock that still serves.
-    fn smallest_victim(&mut self, order: u32, wanted: MigrateType) -> Option<Victim> {
-        let smallest = |from| self.free_area.smallest_top(from, order).map(|top| (top, from));
-        // Of equals the first type of the table.
-        let Some((top, from)) = fallbacks(wanted).into_iter().filter_map(smallest).min_by_key(|&(top, _)| top) else {
-            return self.largest_victim(order, wanted);
-        };
-        let block = self.free_area.lowest(FreeAreaId::new(from, top))?;
-        Some(Victim { block, top, from })
+        let part = StolenBlock { block, frames };
+        self.stolen.set(wanted, if self.policy.goes_on { StolenBlock::without_end(block) } else { part });
     }
 
     /// Gives the victim's pageblock to the wanted type, if enough of it is free or compatible
     /// (`steal_suitable_fallback()`). True if it did.
-    fn try_claim(&mut self, victim: Victim, order: u32, wanted: MigrateType) -> bool {
+    fn try_claim(&self, region: &mut Region<'m>, victim: Found, request: &Request) -> bool {
+        let Request { order, wanted, .. } = *request;
         if victim.top >= BLOCK_SHIFT {
             let keep = if self.policy.claim_whole_run { victim.top } else { order.max(BLOCK_SHIFT) };
-            self.claim_run(victim, keep, wanted);
+            region.claim_run(victim, keep, wanted);
             return true;
         }
         if !self.policy.can_claim(victim.top, wanted) {
             return false;
         }
-        let Some(free) = self.blocks.get(victim.block as usize).map(|b| u64::from(b.free)) else { return false };
-        let alike = if self.policy.claim_counts_compatible { self.alike(victim, free, wanted) } else { 0 };
+        let Some(free) = region.blocks.get(victim.block as usize).map(|b| u64::from(b.free)) else { return false };
+        let alike = if self.policy.claim_counts_compatible { region.alike(victim, free, wanted) } else { 0 };
         if free + alike < PAGEBLOCK_FRAMES / 2 {
             return false;
         }
-        self.set_type(victim.block, wanted);
+        region.set_type(victim.block, wanted);
         // Neither type can move: the loser goes on in the pageblock that is mixed now, rather than take it back, and so on in turn.
-        if self.policy.goes_on
-            && wanted != MigrateType::Movable
-            && victim.from != MigrateType::Movable
-            && let Some(borrowed) = self.borrowed.get_mut(victim.from.index())
-        {
-            *borrowed = Loan::without_end(victim.block);
+        if self.policy.goes_on && wanted != MigrateType::Movable && victim.from != MigrateType::Movable {
+            let block = (region.offset >> BLOCK_SHIFT) + victim.block;
+            self.stolen.set(victim.from, StolenBlock::without_end(block));
         }
         true
     }
+}
+
+impl Region<'_> {
+    /// The largest order of a run of wholly free pageblocks of a type, or the smallest from `least` on, as the policy says.
+    fn victim_run(&mut self, from: MigrateType, least: u32, policy: Policy) -> Option<u32> {
+        if policy.claim_whole_run {
+            self.largest_run(from).filter(|&order| order >= least)
+        } else {
+            self.find_run(from, least.max(BLOCK_SHIFT)).map(|run| run.1)
+        }
+    }
+
+    /// The victim's pageblock, if the region still has it.
+    fn find_victim(&mut self, victim: Victim, order: u32, policy: Policy) -> Option<Found> {
+        let Victim { top, from, .. } = victim;
+        if top < BLOCK_SHIFT {
+            let block = self.free_area.lowest(FreeAreaId::new(from, top))?;
+            return Some(Found { block, top, from });
+        }
+        let top = self.victim_run(from, order, policy)?;
+        let run = self.find_run(from, top)?;
+        Some(Found { block: run.0, top: run.1, from })
+    }
 
     /// Used frames of the victim's pageblock that suit the wanted type.
-    fn alike(&self, victim: Victim, free: u64, wanted: MigrateType) -> u64 {
+    fn alike(&self, victim: Found, free: u64, wanted: MigrateType) -> u64 {
         let movable = self.movable_frames(victim.block);
         match (wanted, victim.from) {
             (MigrateType::Movable, _) => movable,
@@ -262,7 +389,7 @@ impl ZoneCore<'_> {
     }
 
     /// Gives the first `2^(keep-9)` pageblocks of a wholly free run to another type; the rest stays what it was.
-    fn claim_run(&mut self, victim: Victim, keep: u32, wanted: MigrateType) {
+    fn claim_run(&mut self, victim: Found, keep: u32, wanted: MigrateType) {
         for block in victim.block..victim.block + (1 << (keep - BLOCK_SHIFT)) {
             self.set_type(block, wanted);
         }

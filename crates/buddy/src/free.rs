@@ -6,8 +6,8 @@
 use pageblock_frame::{BLOCK_WORDS, Pageblock};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::free_area::TopChange;
+use crate::region::{BLOCK_SHIFT, Region};
 
 /// A frame's pageblock, word in it, and bit in that.
 #[inline(always)]
@@ -15,7 +15,7 @@ const fn place(index: u32) -> (u32, usize, u32) {
     (index >> BLOCK_SHIFT, (index >> WORD_ORDER) as usize % BLOCK_WORDS, index % WORD_FRAMES)
 }
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     /// Gives a block back (`__free_one_page()`). The caller has checked that its frames are inside the zone, aligned, and
     /// not free.
     #[inline(always)]
@@ -58,7 +58,7 @@ impl ZoneCore<'_> {
         if top < order as i8 {
             b.top = order as u8;
             let from = if order == 0 { -1 } else { i32::from(top) };
-            self.free_area.change(migrate_type, block, TopChange { from, to: order as i32 });
+            self.top_changed(block, TopChange { from, to: order as i32 });
         }
         self.add_free(migrate_type, 1 << order);
     }
@@ -71,8 +71,7 @@ impl ZoneCore<'_> {
         let top = b.top as i8;
         if top < order as i8 {
             b.top = order as u8;
-            let change = TopChange { from: i32::from(top), to: order as i32 };
-            self.free_area.change(b.migrate_type, block, change);
+            self.top_changed(block, TopChange { from: i32::from(top), to: order as i32 });
         }
     }
 
@@ -154,6 +153,7 @@ impl ZoneCore<'_> {
 
     /// All of a pageblock has become free, and nothing of it is counted any more.
     pub(crate) fn make_whole(&mut self, block: u32) {
+        self.unreserve(block);
         self.set_top(block, Pageblock::NO_TOP);
         let Some(b) = self.blocks.get_mut(block as usize) else { return };
         b.top = Pageblock::WHOLE;

@@ -11,7 +11,10 @@
 //! |---|---|---|
 //! | 0 | a pageblock | it is a member |
 //! | 1 and up | a word of the level below | that word is not 0 |
-//! | `nonempty` | a set | it has a member |
+//! | [`Members`] | a set | it has a member |
+//!
+//! A pageblock that is reserved for a CPU's refills is in the set of reserved ones of its type instead, so that no search
+//! finds it, and taking from it changes no set.
 //!
 //! The words of all sets for the same 64 entries lie side by side, those of one type in ascending order, because a search
 //! looks at them together.
@@ -24,12 +27,14 @@ use pageblock_frame::MigrateType;
 pub(crate) const TOPS: usize = 10;
 /// The sets of wholly free pageblocks.
 const WHOLE: usize = TOPS - 1;
+/// The first set of reserved pageblocks, one for each type that per-CPU lists have.
+const RESERVED: usize = TOPS * MigrateType::COUNT;
 /// Words for the same 64 entries, one a set and a few unused: a power of two.
 pub(crate) const ROW: usize = 64;
 /// Levels of the tree that suffice for `2^32` frames.
 const MOST_LEVELS: usize = 4;
 
-const _: () = assert!(TOPS * MigrateType::COUNT <= ROW);
+const _: () = assert!(RESERVED + MigrateType::PCP_COUNT <= ROW);
 
 /// The words of all sets for 64 pageblocks, or for 64 rows of the level below.
 pub(crate) type Row = [u64; ROW];
@@ -39,10 +44,18 @@ pub(crate) type Row = [u64; ROW];
 pub(crate) struct FreeAreaId(u32);
 
 impl FreeAreaId {
+    /// The largest order of wholly free pageblocks.
+    pub(crate) const WHOLE: u32 = WHOLE as u32;
+
     /// The pageblocks of a type whose largest free block has exactly this order, 0 to 9.
     #[inline(always)]
     pub(crate) const fn new(migrate_type: MigrateType, top: u32) -> Self {
         Self(migrate_type as u32 * TOPS as u32 + top)
+    }
+
+    /// Every set, and the numbers that are none.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..ROW as u32).map(Self)
     }
 
     /// The wholly free pageblocks of a type.
@@ -51,9 +64,44 @@ impl FreeAreaId {
         Self::new(migrate_type, WHOLE as u32)
     }
 
+    /// The pageblocks that are reserved for CPUs' refills of an ordinary type.
+    #[inline(always)]
+    pub(crate) const fn reserved(migrate_type: MigrateType) -> Self {
+        Self(RESERVED as u32 + migrate_type as u32)
+    }
+
     #[inline(always)]
     pub(crate) const fn index(self) -> usize {
         self.0 as usize % ROW
+    }
+}
+
+/// The sets that have a member: one bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Members(u64);
+
+impl Members {
+    #[inline(always)]
+    pub(crate) const fn has(self, set: FreeAreaId) -> bool {
+        self.0 >> set.index() & 1 == 1
+    }
+
+    /// For a type, the largest orders 0 to 8 whose set has a member, from `order` on: bit 0 for `order`.
+    #[inline(always)]
+    const fn tops(self, migrate_type: MigrateType, order: u32) -> u64 {
+        let of_type = self.0 >> FreeAreaId::new(migrate_type, 0).index();
+        (of_type & ((1 << WHOLE) - 1)) >> order
+    }
+
+    #[inline(always)]
+    const fn set(&mut self, set: FreeAreaId, has_member: bool) {
+        self.0 = self.0 & !(1 << set.index()) | (has_member as u64) << set.index();
+    }
+
+    /// The sets that have a member here and had none before.
+    pub(crate) fn appeared_since(self, before: Self) -> impl Iterator<Item = FreeAreaId> {
+        let appeared = self.0 & !before.0;
+        FreeAreaId::all().filter(move |set| appeared >> set.index() & 1 == 1)
     }
 }
 
@@ -72,20 +120,25 @@ impl TopChange {
     }
 }
 
-/// Rows for so many pageblocks, over all levels. There is at least one level above the lowest.
+/// Whether a pageblock is reserved for the refills of one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reserved {
+    Yes,
+    No,
+}
+
+/// Rows for so many pageblocks, over all levels. There is one level if that has one row.
 pub(crate) const fn rows_needed(blocks: usize) -> usize {
     let mut entries = blocks.div_ceil(64);
     let mut rows = entries;
-    loop {
+    while entries > 1 {
         entries = entries.div_ceil(64);
         rows += entries;
-        if entries <= 1 {
-            return rows;
-        }
     }
+    rows
 }
 
-/// The sets of a zone.
+/// The sets of a region.
 #[derive(Debug)]
 pub(crate) struct FreeArea<'m> {
     /// The lowest level: one bit a pageblock.
@@ -96,13 +149,14 @@ pub(crate) struct FreeArea<'m> {
 /// The levels above the lowest.
 #[derive(Debug)]
 struct Summary<'m> {
-    /// The levels 1 to `top` one after the other. The last has one row.
+    /// The levels 1 to `top` one after the other, of which the last has one row. None if the lowest has one.
     rows: &'m mut [Row],
     /// Where each level's rows start, from level 1 on.
     start: [u32; MOST_LEVELS],
     top: u32,
-    /// For each type the largest orders whose set has a member: bit `o` for order `o`.
-    nonempty: [u16; MigrateType::COUNT],
+    members: Members,
+    /// Wholly free pageblocks of all types.
+    whole: u32,
 }
 
 impl<'m> FreeArea<'m> {
@@ -112,15 +166,15 @@ impl<'m> FreeArea<'m> {
         let mut start = [0; MOST_LEVELS];
         let (mut top, mut at, mut entries) = (0, 0, rows.len());
         for (number, start) in start.iter_mut().enumerate().skip(1) {
+            if entries <= 1 {
+                break;
+            }
             *start = at;
             top = number as u32;
             entries = entries.div_ceil(64);
             at += entries as u32;
-            if entries <= 1 {
-                break;
-            }
         }
-        Self { rows, above: Summary { rows: above, start, top, nonempty: [0; MigrateType::COUNT] } }
+        Self { rows, above: Summary { rows: above, start, top, members: Members(0), whole: 0 } }
     }
 
     /// Moves a pageblock of a type from the set of one largest order to that of another.
@@ -131,6 +185,7 @@ impl<'m> FreeArea<'m> {
         // The new set first: a pageblock that can serve is never in none.
         if change.to >= 0 {
             let set = FreeAreaId::new(migrate_type, change.to as u32);
+            self.above.whole += u32::from(change.to == WHOLE as i32);
             let old = row[set.index()];
             row[set.index()] = old | bit;
             if old == 0 {
@@ -139,6 +194,7 @@ impl<'m> FreeArea<'m> {
         }
         if change.from >= 0 {
             let set = FreeAreaId::new(migrate_type, change.from as u32);
+            self.above.whole = self.above.whole.wrapping_sub(u32::from(change.from == WHOLE as i32));
             let left = row[set.index()] & !bit;
             row[set.index()] = left;
             if left == 0 {
@@ -159,11 +215,43 @@ impl<'m> FreeArea<'m> {
         self.change(migrate_type, block, TopChange { from: top as i32, to: -1 });
     }
 
+    /// Adds a pageblock to the reserved ones of its type, or takes it out of them.
+    pub(crate) fn set_reserved(&mut self, migrate_type: MigrateType, block: u32, reserved: Reserved) {
+        let Some(row) = self.rows.get_mut((block / 64) as usize) else { return };
+        let set = FreeAreaId::reserved(migrate_type);
+        let (bit, old) = (1u64.wrapping_shl(block), row[set.index()]);
+        match reserved {
+            Reserved::Yes => {
+                row[set.index()] = old | bit;
+                if old == 0 {
+                    self.above.became_nonempty(set, block / 64);
+                }
+            }
+            Reserved::No => {
+                row[set.index()] = old & !bit;
+                if old & !bit == 0 {
+                    self.above.became_empty(set, block / 64);
+                }
+            }
+        }
+    }
+
+    /// The sets that have a member.
+    #[inline(always)]
+    pub(crate) const fn members(&self) -> Members {
+        self.above.members
+    }
+
+    /// Wholly free pageblocks of all types.
+    #[inline(always)]
+    pub(crate) const fn whole(&self) -> u32 {
+        self.above.whole
+    }
+
     /// The smallest largest order from `order` to 8 of which the type has a pageblock.
     #[inline(always)]
     pub(crate) fn smallest_top(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
-        let tops = u32::from(self.above.nonempty[migrate_type.index()]) & ((1 << WHOLE) - 1);
-        let sufficient = NonZeroU64::new(u64::from(tops >> order))?;
+        let sufficient = NonZeroU64::new(self.above.members.tops(migrate_type, order))?;
         Some(order + sufficient.trailing_zeros())
     }
 
@@ -171,36 +259,6 @@ impl<'m> FreeArea<'m> {
     #[inline(always)]
     pub(crate) fn most_fragmented(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
         let top = self.smallest_top(migrate_type, order)?;
-        self.lowest(FreeAreaId::new(migrate_type, top))
-    }
-
-    /// The same among the pageblocks that pass a test.
-    #[inline(always)]
-    pub(crate) fn most_fragmented_where(
-        &self,
-        migrate_type: MigrateType,
-        order: u32,
-        passes: impl Fn(u32) -> bool,
-    ) -> Option<u32> {
-        let mut next = order;
-        while let Some(top) = self.smallest_top(migrate_type, next) {
-            let set = FreeAreaId::new(migrate_type, top);
-            let mut from = 0;
-            while let Some(block) = self.first_from(set, from) {
-                if passes(block) {
-                    return Some(block);
-                }
-                from = block + 1;
-            }
-            next = top + 1;
-        }
-        None
-    }
-
-    /// The lowest pageblock of a type with the largest order that any has, from `least` to 8.
-    pub(crate) fn least_fragmented(&self, migrate_type: MigrateType, least: u32) -> Option<u32> {
-        let tops = u32::from(self.above.nonempty[migrate_type.index()]) & ((1 << WHOLE) - 1);
-        let top = tops.checked_ilog2().filter(|&top| top >= least)?;
         self.lowest(FreeAreaId::new(migrate_type, top))
     }
 
@@ -281,7 +339,7 @@ impl<'m> FreeArea<'m> {
             }
         }
         let members = (0..self.len(0)).map(|at| u64::from(word(0, at).count_ones())).sum();
-        (self.above.has_member(set) == (members > 0)).then_some(members)
+        (self.above.members.has(set) == (members > 0)).then_some(members)
     }
 
     /// The highest member below `block`.
@@ -292,24 +350,11 @@ impl<'m> FreeArea<'m> {
 }
 
 impl Summary<'_> {
-    fn has_member(&self, set: FreeAreaId) -> bool {
-        let (migrate_type, top) = (set.index() / TOPS, set.index() % TOPS);
-        self.nonempty.get(migrate_type).is_some_and(|tops| tops >> top & 1 == 1)
-    }
-
-    #[inline(always)]
-    fn mark(&mut self, set: FreeAreaId, has_member: bool) {
-        let (migrate_type, top) = (set.index() / TOPS, set.index() % TOPS);
-        if let Some(tops) = self.nonempty.get_mut(migrate_type) {
-            *tops = *tops & !(1 << top) | u16::from(has_member) << top;
-        }
-    }
-
     /// A word of the lowest level is no longer 0.
     #[cold]
     #[inline(never)]
     fn became_nonempty(&mut self, set: FreeAreaId, mut at: u32) {
-        self.mark(set, true);
+        self.members.set(set, true);
         for level in 1..=self.top {
             let Some(word) = self.word_mut(level, at, set) else { return };
             let old = core::mem::replace(word, *word | 1 << (at % 64));
@@ -332,7 +377,7 @@ impl Summary<'_> {
             }
             at /= 64;
         }
-        self.mark(set, false);
+        self.members.set(set, false);
     }
 
     /// The word of a level that has the bit of entry `at` of the level below.

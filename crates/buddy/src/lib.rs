@@ -36,12 +36,12 @@
 extern crate std;
 
 mod alloc;
+mod alloc_free;
 mod bits;
 mod blocks;
 mod boost;
 mod bulk;
 mod check;
-mod core;
 mod dense;
 mod edit;
 mod error;
@@ -51,22 +51,23 @@ mod fallback;
 mod fragmentation;
 mod free;
 mod free_area;
-mod handout;
-mod held;
 mod node;
+mod online;
 mod policy;
+mod ranges;
 mod refill;
+mod region;
 mod report;
 mod reservations;
 mod scan;
 mod scattered;
 mod storage;
+mod summary;
 mod watermark;
 mod whole;
 mod zone;
 mod zonelist;
 
-pub use self::core::ZoneCore;
 pub use boost::{BoostArithmetic, BoostRule};
 pub use bulk::Given;
 pub use check::Violation;
@@ -76,6 +77,7 @@ pub use events::ZoneEvents;
 pub use fair::FairPolicy;
 pub use fragmentation::{fragmentation_index, unusable_free_index};
 pub use node::{Node, Reserves, WatermarkRule};
+pub use online::Absent;
 pub use policy::Policy;
 pub use refill::Refill;
 pub use report::{

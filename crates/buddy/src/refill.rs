@@ -7,7 +7,7 @@ use pageblock_frame::{BLOCK_WORDS, CpuId, MigrateType, Order, StateByte, StateTa
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::bulk::Effort;
-use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::region::{BLOCK_SHIFT, Region};
 
 /// Blocks that a per-CPU list asks for.
 ///
@@ -31,50 +31,25 @@ pub struct Refill {
 
 /// What the parts of a refill take, in units of [`Effort`]: a pageblock that is looked for, recomputed and settled; a part of a word;
 /// a full word.
-const OPENED: u32 = 20;
+const OPENED: u32 = 6;
 const PART: u32 = 8;
 const FULL: u32 = 4;
 /// So many blocks take one unit.
 const BLOCKS: u32 = 3;
 
-impl ZoneCore<'_> {
-    /// Takes blocks from pageblocks of the type until there are enough or the effort is spent, marks each head as listed, and
-    /// says how many there were. One at least, if there is any.
-    pub(crate) fn refill(&mut self, refill: Refill, (out, effort): (&mut [u32], &mut Effort)) -> usize {
-        let Refill { order, migrate_type, cpu, least } = refill;
-        let mark = StateByte::listed(order, migrate_type);
-        let o = u32::from(order.as_u8());
-        if o >= WORD_ORDER {
-            let Some(slot) = out.first_mut() else { return 0 };
-            let Some(index) = self.take(o, migrate_type) else { return 0 };
-            self.states.set(index, mark);
-            *slot = index;
-            return 1;
-        }
-        let least = (least as usize).min(out.len());
-        let mut got = 0;
-        while got < least && effort.is_left() {
-            effort.spend(OPENED);
-            let Some(block) = self.reserved_block(cpu, migrate_type, o) else { break };
-            self.freshen(block);
-            let Some(rest) = out.get_mut(got..) else { break };
-            let taken = self.refill_from(block, (o, mark, least - got), (rest, effort));
-            if taken == 0 {
-                break;
-            }
-            got += taken;
-        }
-        got
-    }
+/// What one pageblock is asked for: at least so many blocks of an order, each head marked so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) order: u32,
+    pub(crate) mark: StateByte,
+    pub(crate) least: usize,
+}
 
+impl Region<'_> {
     /// Takes full words of one pageblock as single frames until there are `least`, as far as they fit. Pushed on a stack as they are,
     /// they come off in ascending order. Says how many frames they were.
-    fn refill_words(
-        &mut self,
-        block: u32,
-        (mark, least): (StateByte, usize),
-        (out, effort): (&mut [u32], &mut Effort),
-    ) -> usize {
+    fn refill_words(&mut self, block: u32, batch: Batch, out: &mut [u32], effort: &mut Effort) -> usize {
+        let Batch { mark, least, .. } = batch;
         let mut full = bits::full_words(self.presence(block));
         let (words, _) = out.as_chunks_mut();
         let wanted = least.div_ceil(WORD_FRAMES as usize).min(effort.affords(FULL).max(1));
@@ -89,12 +64,10 @@ impl ZoneCore<'_> {
 
     /// Takes blocks of `order < 6` out of one pageblock until there are `least` or the pageblock has no more. A full word is taken in
     /// full if it fits into `out`.
-    fn refill_from(
-        &mut self,
-        block: u32,
-        (order, mark, least): (u32, StateByte, usize),
-        (out, effort): (&mut [u32], &mut Effort),
-    ) -> usize {
+    pub(crate) fn refill_from(&mut self, block: u32, batch: Batch, out: &mut [u32], effort: &mut Effort) -> usize {
+        let Batch { order, mark, least } = batch;
+        effort.spend(OPENED);
+        self.freshen(block);
         let full_before = bits::full_words(self.presence(block));
         let mut got = 0;
         // One word at least, whatever the effort: a pageblock that has been opened must not stay wholly free.
@@ -108,18 +81,23 @@ impl ZoneCore<'_> {
             let old = b.map[word];
             if old == u64::MAX && order == 0 {
                 let rest = out.get_mut(got..).unwrap_or_default();
-                let frames = self.refill_words(block, (mark, least - got), (rest, effort));
+                let frames = self.refill_words(block, Batch { least: least - got, ..batch }, rest, effort);
                 got += frames;
                 if frames > 0 {
                     continue;
                 }
             }
             let starts = bits::runs(old, order);
-            let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
+            let first = self.offset + (block << BLOCK_SHIFT | (word as u32) << WORD_ORDER);
             // A free word comes in full; without it, or where it does not fit, what is enough.
             let fits = old == u64::MAX && out.len() - got >= (WORD_FRAMES >> order) as usize;
             let end = if fits { out.len() } else { least };
-            let left = mark_starts(self.states, (first, starts), mark, out.get_mut(got..end).unwrap_or_default());
+            let left = mark_starts(
+                self.states,
+                Starts { first, offset: self.offset, starts },
+                mark,
+                out.get_mut(got..end).unwrap_or_default(),
+            );
             let mut taken = starts ^ left;
             let blocks = taken.count_ones();
             got += blocks as usize;
@@ -139,11 +117,22 @@ impl ZoneCore<'_> {
     }
 }
 
-/// Marks the blocks that start at these places of a word, as many as there are slots for, and says which are left.
+/// Places of a word at which blocks start.
+#[derive(Clone, Copy)]
+struct Starts {
+    /// Zone-relative index of the word's first frame.
+    first: u32,
+    /// That of the region's first frame, from which state bytes count.
+    offset: u32,
+    starts: u64,
+}
+
+/// Marks blocks of a word, as many as there are slots for, and says which are left.
 #[inline(always)]
-fn mark_starts(states: StateTable<'_>, (first, starts): (u32, u64), mark: StateByte, slots: &mut [u32]) -> u64 {
+fn mark_starts(states: StateTable<'_>, word: Starts, mark: StateByte, slots: &mut [u32]) -> u64 {
+    let Starts { first, offset, starts } = word;
     let mut left = starts;
-    if let Some(chunk) = states.chunk(first) {
+    if let Some(chunk) = states.chunk(first - offset) {
         for slot in slots {
             let Some(some) = NonZeroU64::new(left) else { break };
             let at = some.trailing_zeros();
@@ -156,7 +145,7 @@ fn mark_starts(states: StateTable<'_>, (first, starts): (u32, u64), mark: StateB
     for slot in slots {
         let Some(some) = NonZeroU64::new(left) else { break };
         *slot = first | some.trailing_zeros();
-        states.set(*slot, mark);
+        states.set(*slot - offset, mark);
         left &= left - 1;
     }
     left

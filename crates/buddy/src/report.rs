@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-use pageblock_frame::{MigrateType, Order};
+use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES};
 
-use crate::core::ZoneCore;
 use crate::edit::for_each_run;
+use crate::region::{BLOCK_SHIFT, Region};
 use crate::{Zone, fragmentation};
 
 /// Free blocks of a zone by order and type, and its pageblocks by type, at one moment.
@@ -41,23 +41,30 @@ impl<'m> Zone<'m> {
     /// Counts free blocks by order and type. Holds the lock while it walks all pageblocks.
     #[must_use]
     pub fn counts(&self) -> FreeCounts {
-        self.locked(|core| {
-            let mut counts = FreeCounts { by_order: core.nr_free, ..FreeCounts::default() };
-            for block in 0..core.blocks.len() as u32 {
-                count_block(core, block, &mut counts);
-            }
+        let mut counts = FreeCounts::default();
+        self.each_region(|region| {
+            counts.by_order.iter_mut().zip(region.nr_free).for_each(|(sum, blocks)| *sum += blocks);
             for t in MigrateType::ALL {
                 let of_type = &mut counts.by_type[t.index()];
-                core.for_each_whole_run(t, |order, runs| of_type[order as usize % Order::COUNT] += runs);
+                region.for_each_whole_run(t, |order, runs| of_type[order as usize % Order::COUNT] += runs);
             }
-            counts
-        })
+        });
+        let blocks = (self.states().len() as u64).div_ceil(PAGEBLOCK_FRAMES) as u32;
+        for block in 0..blocks {
+            let index = block << BLOCK_SHIFT;
+            self.locked(self.region_of(index), |region| {
+                count_block(region, block - (region.offset >> BLOCK_SHIFT), &mut counts);
+            });
+        }
+        counts
     }
 
     /// Free blocks by order, of all types (`nr_free`).
     #[must_use]
     pub fn free_blocks(&self) -> [u64; Order::COUNT] {
-        self.locked(|core| core.nr_free)
+        let mut sum = [0; Order::COUNT];
+        self.each_region(|region| sum.iter_mut().zip(region.nr_free).for_each(|(sum, blocks)| *sum += blocks));
+        sum
     }
 
     /// The zone's line of `/proc/buddyinfo`.
@@ -97,7 +104,7 @@ impl<'m> Zone<'m> {
     }
 }
 
-fn count_block(core: &ZoneCore<'_>, block: u32, counts: &mut FreeCounts) {
+fn count_block(core: &Region<'_>, block: u32, counts: &mut FreeCounts) {
     let Some(b) = core.blocks.get(block as usize) else { return };
     let of_type = &mut counts.by_type[b.migrate_type.index()];
     if b.is_wholly_free() {
@@ -253,7 +260,7 @@ impl fmt::Display for ZoneInfo<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let zone = self.zone;
         let (marks, boost) = (zone.watermarks(), zone.boost());
-        let (free, cma, present) = zone.inspect(|core| (core.free, core.free_cma, core.present));
+        let (free, cma, present) = (zone.free_frames(), zone.free_cma(), zone.present());
         writeln!(f, "Node {}, zone {:>8}", zone.node(), zone.kind().name())?;
         writeln!(f, "  pages free     {free}")?;
         writeln!(f, "        boost    {boost}")?;

@@ -1,74 +1,192 @@
 //! Reservations: each CPU's refills take from a pageblock of their own.
 //!
-//! Two CPUs that take from one pageblock write the same cache lines: those of its free map under the zone lock and, worse,
-//! those of its frames' state bytes at every allocation and free. So a refill takes the most fragmented pageblock that still
-//! serves and that no other CPU has reserved, anywhere in the zone. Where there is none, a whole pageblock is opened if
-//! there are many; otherwise two CPUs share one.
+//! Two CPUs that take from one pageblock write the same cache lines: those of its free map under a lock and, worse, those of its
+//! frames' state bytes at every allocation and free. So a refill reserves the most fragmented pageblock that still serves, anywhere in
+//! the zone. A reserved pageblock leaves the [`FreeArea`](crate::free_area::FreeArea): no search finds it, and taking from it
+//! changes no set. The reservation ends when nothing is free in the pageblock any more, when all of it is, when its type changes, or when a
+//! request finds nothing else (revocation).
+//!
+//! What a zone remembers of a CPU is a hint. The pageblock itself says, under its region's lock, for which CPU it is reserved.
 
-use pageblock_frame::{CpuId, MigrateType, NO_BLOCK, Order};
+use pageblock_frame::sync::{AtomicU32, Ordering};
+use pageblock_frame::{Carver, CpuId, MigrateType, NO_BLOCK, Pageblock, Platform, StateByte};
 
-use crate::core::{BLOCK_SHIFT, ZoneCore};
+use crate::bulk::Effort;
+use crate::free_area::FreeAreaId;
+use crate::refill::{Batch, Refill};
+use crate::region::{BLOCK_SHIFT, Region};
+use crate::zone::{Ones, Place, Zone};
 
-/// CPUs that are told apart. Those whose numbers are the same but for a multiple of this share a pageblock.
-const SLOTS: usize = 64;
+/// CPUs that are told apart at most. Those whose numbers are the same but for a multiple of this share a pageblock.
+const MOST_SLOTS: usize = 64;
 
-/// Pageblocks of a zone for each that is wholly free, at most, for another to be opened rather than shared.
-const MANY: u64 = 8;
-
-/// For each ordinary type and each CPU the pageblock from which it took last, or `NO_BLOCK`. No pageblock is two CPUs'.
+/// For each ordinary type and each CPU the pageblock that was reserved last, by its number in the zone, or `NO_BLOCK`.
 #[derive(Debug)]
-pub(crate) struct CpuReservations([[u32; SLOTS]; MigrateType::PCP_COUNT]);
+pub(crate) struct CpuReservations<'m> {
+    /// The types' one after the other.
+    slots: &'m [AtomicU32],
+    cpus: u32,
+}
 
-impl CpuReservations {
-    pub(crate) const fn new() -> Self {
-        Self([[NO_BLOCK; SLOTS]; MigrateType::PCP_COUNT])
+impl<'m> CpuReservations<'m> {
+    /// CPUs that are told apart in a zone of so many pageblocks, of which few CPUs must not reserve all: a power of two.
+    const fn cpus(blocks: usize) -> usize {
+        let cpus = if blocks / 4 > MOST_SLOTS { MOST_SLOTS } else { blocks / 4 + 1 };
+        if cpus.is_power_of_two() { cpus } else { cpus.next_power_of_two() / 2 }
+    }
+
+    /// Bytes that [`carve`](Self::carve) takes at most.
+    pub(crate) const fn bytes(blocks: usize) -> usize {
+        (Self::cpus(blocks) * MigrateType::PCP_COUNT + 1) * size_of::<AtomicU32>()
+    }
+
+    pub(crate) fn carve(blocks: usize, carver: &mut Carver<'m>) -> Option<Self> {
+        let cpus = Self::cpus(blocks);
+        let slots = carver.take_with(cpus * MigrateType::PCP_COUNT, |_| Some(AtomicU32::new(NO_BLOCK)))?;
+        Some(Self { slots, cpus: cpus as u32 })
+    }
+
+    /// How a pageblock says that it is reserved for a CPU.
+    const fn owner(&self, cpu: CpuId) -> u16 {
+        (cpu.index() & (self.cpus as usize - 1)) as u16 + 1
+    }
+
+    #[inline(always)]
+    fn of(&self, refill: &Refill) -> Option<&AtomicU32> {
+        if !refill.migrate_type.is_ordinary() {
+            return None;
+        }
+        let cpu = refill.cpu.index() & (self.cpus as usize - 1);
+        self.slots.get(refill.migrate_type.index() * self.cpus as usize + cpu)
     }
 }
 
-impl ZoneCore<'_> {
-    /// The pageblock from which a CPU's list of this type takes blocks of `order < 6`; it is reserved for that CPU from now on.
-    pub(crate) fn reserved_block(&mut self, cpu: CpuId, migrate_type: MigrateType, order: u32) -> Option<u32> {
-        let found = self.free_area.most_fragmented(migrate_type, order);
-        let slot = cpu.index() % SLOTS;
-        let Some(reserved) = self.reservations.0.get(migrate_type as usize) else {
-            return found.or_else(|| self.open_whole(migrate_type));
-        };
-        let block = match found {
-            Some(found) if found == reserved[slot] => return found.into(),
-            Some(found) if !reserved.contains(&found) => found,
-            found => self.reserve_another(slot, migrate_type, (order, found))?,
-        };
-        let reserved = self.reservations.0.get_mut(migrate_type as usize)?;
-        for other in reserved.iter_mut().filter(|other| **other == block) {
-            *other = NO_BLOCK;
+impl<'m> Zone<'m> {
+    /// Takes blocks for a per-CPU list under a bound on what the call does: fewer than asked for, but at least one if there is any. Each
+    /// is marked as listed; `out` gets zone-relative indices. `out` may have room for more, so that whole words of 64 frames come.
+    #[inline]
+    pub fn refill<P: Platform>(&self, refill: Refill, out: &mut [u32]) -> usize {
+        let mark = StateByte::listed(refill.order, refill.migrate_type);
+        if refill.order.as_u8() >= 6 {
+            let taken = self.take::<P>(u32::from(refill.order.as_u8()), refill.migrate_type, mark);
+            return taken.zip(out.first_mut()).map_or(0, |(index, slot)| {
+                *slot = index;
+                1
+            });
         }
-        reserved[slot] = block;
-        Some(block)
+        let least = (refill.least as usize).min(out.len());
+        let mut effort = Effort::of_one_refill();
+        let mut got = 0;
+        while got < least && (got == 0 || effort.is_left()) {
+            let Some(Place { mut region, index }) = self.reserved_block::<P>(&refill) else { break };
+            let block = index >> BLOCK_SHIFT;
+            let batch = Batch { order: u32::from(refill.order.as_u8()), mark, least: least - got };
+            let rest = out.get_mut(got..).unwrap_or_default();
+            let taken = region.refill_from(block, batch, rest, &mut effort);
+            if region.blocks.get(block as usize).is_none_or(|b| b.top == Pageblock::NO_TOP) {
+                region.unreserve(block);
+            }
+            self.publish(&mut region);
+            got += taken;
+            if taken == 0 {
+                break;
+            }
+        }
+        got
     }
 
-    /// The pageblock that the rule found first is another CPU's, or there is none.
+    /// A pageblock that serves a refill, in its locked region: the one that is reserved for its CPU, if that serves.
+    #[inline(always)]
+    fn reserved_block<P: Platform>(&self, refill: &Refill) -> Option<Place<'_, 'm, P>> {
+        // Relaxed: a hint.
+        let hint = self.reservations.of(refill)?.load(Ordering::Relaxed);
+        if hint == NO_BLOCK {
+            return self.another_block::<P>(refill, Own::None);
+        }
+        let Place { region, index } = self.lock_at::<P>(hint << BLOCK_SHIFT)?;
+        let own = region.reservation_for(refill, self.reservations.owner(refill.cpu), index >> BLOCK_SHIFT);
+        if own == Own::Serves {
+            return Some(Place { region, index });
+        }
+        drop(region);
+        self.another_block::<P>(refill, own)
+    }
+
+    /// The most fragmented pageblock that serves and is not reserved, or a whole one. It is reserved for the CPU, unless the CPU has a
+    /// reservation with blocks of smaller orders, to which it returns.
     #[cold]
     #[inline(never)]
-    fn reserve_another(
-        &mut self,
-        slot: usize,
-        migrate_type: MigrateType,
-        (order, found): (u32, Option<u32>),
-    ) -> Option<u32> {
-        let reserved = self.reservations.0.get(migrate_type as usize)?;
-        let is_free = |block| !reserved.iter().enumerate().any(|(other, &b)| b == block && other != slot);
-        if let Some(block) = found.and_then(|_| self.free_area.most_fragmented_where(migrate_type, order, is_free)) {
-            return Some(block);
+    fn another_block<P: Platform>(&self, refill: &Refill, own: Own) -> Option<Place<'_, 'm, P>> {
+        let (order, migrate_type) = (u32::from(refill.order.as_u8()), refill.migrate_type);
+        loop {
+            let partial = self.summary.most_fragmented(migrate_type, order).map(|found| found.region);
+            let whole = self.summary.regions(FreeAreaId::whole(migrate_type));
+            let reserved = self.summary.regions(FreeAreaId::reserved(migrate_type));
+            let number = match partial {
+                Some(region) => region,
+                // One more is opened, if there are many; else what other CPUs have reserved is shared.
+                None if whole != 0 && (reserved == 0 || self.has_many_whole()) => whole.trailing_zeros(),
+                None if reserved != 0 && self.revoke::<P>(migrate_type, order) => continue,
+                None if whole != 0 => whole.trailing_zeros(),
+                None => return None,
+            };
+            let mut region = self.lock::<P>(number)?;
+            let found = region.partial(migrate_type, order);
+            let opened = if found.is_none() && partial.is_none() { region.open_whole(migrate_type) } else { None };
+            if let Some(block) = found.or(opened) {
+                if own == Own::None {
+                    region.reserve(block, self.reservations.owner(refill.cpu));
+                    let number = (region.offset >> BLOCK_SHIFT) + block;
+                    self.reservations.of(refill)?.store(number, Ordering::Relaxed);
+                }
+                return Some(Place { region, index: block << BLOCK_SHIFT });
+            }
+            // The summary was out of date: publishing mends it, and the search begins anew.
+            self.publish(&mut region);
         }
-        if found.is_none() || self.wholly_free() * MANY >= self.blocks.len() as u64 {
-            return self.open_whole(migrate_type).or(found);
-        }
-        found
     }
 
-    /// Wholly free pageblocks.
-    fn wholly_free(&self) -> u64 {
-        let orders = BLOCK_SHIFT..Order::COUNT as u32;
-        orders.zip(self.nr_free.iter().skip(BLOCK_SHIFT as usize)).map(|(order, &n)| n << (order - BLOCK_SHIFT)).sum()
+    /// Ends the reservations of a type in the regions that have some, until one has ended whose pageblock serves the order. True if so.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn revoke<P: Platform>(&self, migrate_type: MigrateType, order: u32) -> bool {
+        if !migrate_type.is_ordinary() {
+            return false;
+        }
+        for number in Ones(self.summary.regions(FreeAreaId::reserved(migrate_type))) {
+            let Some(mut region) = self.lock::<P>(number) else { continue };
+            while let Some(block) = region.free_area.lowest(FreeAreaId::reserved(migrate_type)) {
+                region.unreserve(block);
+            }
+            let serves = region.partial(migrate_type, order).is_some();
+            self.publish(&mut region);
+            if serves {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// What a CPU's own reservation is worth to a refill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Own {
+    /// There is none any more.
+    None,
+    /// It has blocks of smaller orders only.
+    TooSmall,
+    Serves,
+}
+
+impl Region<'_> {
+    /// Whether a pageblock is reserved for this owner and the refill's type, and serves its order.
+    #[inline(always)]
+    fn reservation_for(&self, refill: &Refill, owner: u16, block: u32) -> Own {
+        let Some(b) = self.blocks.get(block as usize) else { return Own::None };
+        if b.reserved_by != owner || b.migrate_type as u8 != refill.migrate_type as u8 {
+            return Own::None;
+        }
+        // `NO_TOP` is one below order 0, also as a signed number.
+        if b.top as i8 >= refill.order.as_u8() as i8 { Own::Serves } else { Own::TooSmall }
     }
 }

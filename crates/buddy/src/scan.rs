@@ -15,13 +15,15 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use pageblock_frame::sync::IrqGuard;
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, Platform, StateByte};
+use pageblock_frame::{
+    BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, Platform, StateByte,
+};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::free_area::FreeAreaId;
 use crate::policy::fallbacks;
-use crate::zone::Zone;
+use crate::region::{BLOCK_SHIFT, Region};
+use crate::zone::{Ones, Zone};
 
 /// Pageblocks looked at in one lock hold.
 const LOOKS_PER_HOLD: u32 = 64;
@@ -75,16 +77,31 @@ impl<'m> Zone<'m> {
     }
 }
 
+/// A locked region, and a pageblock in it by its number there.
+struct Looked<'z, 'm, P: Platform> {
+    region: IrqGuard<'z, Region<'m>, P>,
+    block: u32,
+}
+
 impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
+    /// The region of a pageblock, locked.
     #[inline(always)]
-    fn lock(&self) -> IrqGuard<'z, ZoneCore<'m>, P> {
-        if self.patience == Patience::Note {
-            if let Some(core) = self.zone.core.try_lock_irq::<P>() {
-                return core;
-            }
-            self.contended.set(true);
-        }
-        self.zone.lock::<P>()
+    fn lock(&self, block: u32) -> Option<Looked<'z, 'm, P>> {
+        let lock = self.zone.region_lock(block.checked_mul(1 << BLOCK_SHIFT)?)?;
+        let free = if self.patience == Patience::Note { lock.try_lock_irq::<P>() } else { None };
+        self.contended.set(self.contended.get() || self.patience == Patience::Note && free.is_none());
+        let region = free.unwrap_or_else(|| lock.lock_irq::<P>());
+        let block = block - (region.offset >> BLOCK_SHIFT);
+        Some(Looked { region, block })
+    }
+
+    /// Runs `change` on the region of a pageblock, and publishes what it did.
+    #[inline(always)]
+    fn changing<R>(&self, block: u32, change: impl FnOnce(&mut Region<'m>, u32) -> R) -> Option<R> {
+        let Looked { mut region, block } = self.lock(block)?;
+        let result = change(&mut region, block);
+        self.zone.publish(&mut region);
+        Some(result)
     }
 
     /// The zone.
@@ -110,27 +127,30 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     #[must_use]
     #[inline]
     pub fn view(&self, block: u32) -> Option<BlockView> {
-        view(&self.lock(), block)
+        let looked = self.lock(block)?;
+        view(&looked.region, looked.block)
     }
 
     /// A pageblock's free frames now; none past the end.
     #[must_use]
     #[inline]
     pub fn map(&self, block: u32) -> [u64; BLOCK_WORDS] {
-        self.lock().blocks.get(block as usize).map_or([0; BLOCK_WORDS], |b| b.map)
+        let map = |Looked { region, block }: Looked<'_, '_, P>| region.blocks.get(block as usize).map(|b| b.map);
+        self.lock(block).and_then(map).unwrap_or([0; BLOCK_WORDS])
     }
 
-    /// Shows pageblocks to `visit`, 64 to a lock hold. It is called with the lock held: it must be short, and call nothing.
+    /// Shows pageblocks to `visit`, up to 64 to a lock hold. It is called with the lock held: it must be short, and call nothing.
     #[inline(always)]
     pub fn survey(&self, blocks: Range<u32>, mut visit: impl FnMut(u32, &Pageblock)) {
         let end = blocks.end.min(self.blocks());
         let mut at = blocks.start;
         while at < end {
-            let next = (at + LOOKS_PER_HOLD).min(end);
-            let core = self.lock();
-            let some = core.blocks.get(at as usize..next as usize).unwrap_or_default();
-            for (block, b) in (at..next).zip(some) {
-                visit(block, b);
+            // Regions begin at multiples of this.
+            let next = (at / LOOKS_PER_HOLD * LOOKS_PER_HOLD + LOOKS_PER_HOLD).min(end);
+            let Some(Looked { region, block }) = self.lock(at) else { return };
+            let some = region.blocks.iter().skip(block as usize);
+            for (number, b) in (at..next).zip(some) {
+                visit(number, b);
             }
             at = next;
         }
@@ -138,95 +158,97 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
     /// Writes the lowest pageblocks of a type, from pageblock `from` on, whose largest free block has exactly this order, below 9;
     /// returns how many.
-    pub fn listed(&self, (migrate_type, order): (MigrateType, Order), from: u32, out: &mut [u32]) -> usize {
-        let core = self.lock();
+    pub fn listed(&self, migrate_type: MigrateType, order: Order, from: u32, out: &mut [u32]) -> usize {
         let set = FreeAreaId::new(migrate_type, u32::from(order.as_u8()).min(BLOCK_SHIFT - 1));
-        let (mut at, mut found) = (from, 0);
-        while let Some(slot) = out.get_mut(found)
-            && let Some(block) = core.free_area.first_from(set, at)
-        {
-            if core.blocks.get(block as usize).is_some_and(|b| b.top == order.as_u8()) {
-                *slot = block;
+        let first = self.zone.region_of(from << BLOCK_SHIFT);
+        let mut found = 0;
+        for number in Ones(self.zone.summary.regions(set)).filter(|&number| number >= first) {
+            let Some(region) = self.zone.lock::<P>(number) else { break };
+            let offset = region.offset >> BLOCK_SHIFT;
+            let mut at = from.saturating_sub(offset);
+            while let Some(slot) = out.get_mut(found)
+                && let Some(block) = region.free_area.first_from(set, at)
+            {
+                *slot = offset + block;
                 found += 1;
+                at = block + 1;
             }
-            at = block + 1;
         }
         found
     }
 
-    /// Who could serve a block of `order` to a request of this type, as the free lists are now. Watermarks are not asked.
+    /// Which type could serve a block of `order` to a request of this type, as the free areas are now. Watermarks are not asked.
     #[must_use]
     pub fn servable(&self, order: Order, wanted: MigrateType) -> Servable {
-        let mut core = self.lock();
-        let o = u32::from(order.as_u8());
-        if core.can_serve(wanted, o) || (wanted == MigrateType::Movable && core.can_serve(MigrateType::Cma, o)) {
+        let serves = |migrate_type| self.zone.can_serve(migrate_type, order);
+        if serves(wanted) || (wanted == MigrateType::Movable && serves(MigrateType::Cma)) {
             return Servable::Own;
         }
-        let largest = |core: &mut ZoneCore<'_>, from| {
-            let part = (o..BLOCK_SHIFT).rev().find(|&order| core.partial(from, order).is_some());
-            core.largest_run(from).filter(|&order| order >= o).or(part)
-        };
-        let others = fallbacks(wanted).into_iter().filter_map(|from| largest(&mut core, from)).max();
-        if wanted.is_ordinary() && others.is_some_and(|top| core.policy.can_claim(top, wanted)) {
+        let at_least = order.max(PAGEBLOCK_ORDER);
+        let claimable = |top: Order| self.zone.policy.can_claim(u32::from(top.as_u8()), wanted);
+        let others = |order| fallbacks(wanted).into_iter().any(|from| self.zone.can_serve(from, order));
+        // What may be claimed does not depend on the order from the largest one that cannot on.
+        let least = Order::LIMIT.up_to().find(|&top| top >= order && claimable(top));
+        if wanted.is_ordinary() && least.is_some_and(others) {
             return Servable::Claimable;
         }
-        let whole = core.nr_free.iter().skip(o.max(BLOCK_SHIFT) as usize).any(|&blocks| blocks > 0);
+        let whole = MigrateType::ALL.into_iter().any(|from| self.zone.can_serve(from, at_least));
         if whole { Servable::WholeBlock } else { Servable::No }
     }
 
     /// Free blocks by order, of all types.
     #[must_use]
     pub fn free_blocks(&self) -> [u64; Order::COUNT] {
-        self.lock().nr_free
+        self.zone.free_blocks()
     }
 
     /// Withholds a pageblock of an ordinary or CMA type from allocation, and returns it as it is then. `None`, with nothing
     /// changed, if it is not the allocator's, of another type, or withheld already.
     #[inline]
     pub fn withhold(&self, block: u32) -> Option<BlockView> {
-        let mut core = self.lock();
-        withhold(&mut core, block)?;
-        self.zone.publish(&core);
-        view(&core, block)
+        self.changing(block, |region, block| {
+            withhold(region, block)?;
+            view(region, block)
+        })?
     }
 
     /// As [`withhold`](Self::withhold), and returns the free frames, which are the scanner's from now on: one bit a frame.
     #[inline]
     pub fn isolate(&self, block: u32) -> Option<[u64; BLOCK_WORDS]> {
-        let mut core = self.lock();
-        withhold(&mut core, block)?;
-        self.zone.publish(&core);
-        core.blocks.get(block as usize).map(|b| b.map)
+        self.changing(block, |region, block| {
+            withhold(region, block)?;
+            region.blocks.get(block as usize).map(|b| b.map)
+        })?
     }
 
     /// Gives back to allocation what [`withhold`](Self::withhold) took, as the type it was.
     #[inline]
     pub fn restore(&self, block: u32) {
-        let mut core = self.lock();
-        // Only whoever withheld it calls this; if it is not withheld any more, there is nothing to do.
-        let _ = core.unisolate(block);
-        self.zone.publish(&core);
+        // Only the scanner that withheld it calls this; if it is not withheld any more, there is nothing to do.
+        self.changing(block, |region, block| _ = region.unisolate(block));
     }
 
     /// Takes up to `out.len()` free blocks of `order` below 6 out of one pageblock and marks them isolated. Isolated single ones first, then
     /// from the bottom. Writes indices, returns how many.
     pub fn take(&self, block: u32, order: Order, out: &mut [u32]) -> usize {
-        let mut core = self.lock();
-        let got = core.take_runs(block, u32::from(order.as_u8()), out);
-        for &index in out.iter().take(got) {
-            self.zone.states().set(index, StateByte::isolated(order));
-        }
-        self.zone.publish(&core);
-        got
+        let taken = self.changing(block, |region, block| {
+            let got = region.take_runs(block, u32::from(order.as_u8()), out);
+            for index in out.iter_mut().take(got) {
+                region.states.set(*index, StateByte::isolated(order));
+                *index += region.offset;
+            }
+            got
+        });
+        taken.unwrap_or(0)
     }
 
     /// Marks blocks that their owner has lent as isolated. Writes a 1 into `taken` for each that still was the
     /// allocated block that the scanner had seen.
     pub fn mark(&self, lent: &[Held]) -> u64 {
-        // Held so that this is exact against a free of the same block on another CPU.
-        let _core = self.lock();
         let mut taken = 0;
         for (i, held) in lent.iter().enumerate() {
+            // Held so that this is exact against a free of the same block on another CPU.
+            let Some(_place) = self.lock(held.index >> BLOCK_SHIFT) else { continue };
             if self.zone.states().get(held.index) == held.state && held.state.is_allocated() {
                 self.zone.states().set(held.index, StateByte::isolated(held.order()));
                 taken |= 1 << i;
@@ -237,7 +259,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
     /// Turns a block that was allocated while it was a target back into an isolated one. False if it is not allocated any more.
     pub fn reclaim_target(&self, index: u32, order: Order) -> bool {
-        let _core = self.lock();
+        let Some(_place) = self.lock(index >> BLOCK_SHIFT) else { return false };
         let state = self.zone.states().get(index);
         let ours = state.without_type() == StateByte::allocated(order, MigrateType::Unmovable).raw();
         if ours {
@@ -248,64 +270,80 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
     /// Frees isolated blocks of one order. Those that are not isolated with this order are left alone; returns how many.
     pub fn give_free(&self, indices: &[u32], order: Order) -> usize {
-        let mut core = self.lock();
         let mut refused = 0;
         let mut rest = indices;
         while let Some(&first) = rest.first() {
             let block = first >> BLOCK_SHIFT;
             let same = rest.iter().position(|index| index >> BLOCK_SHIFT != block).unwrap_or(rest.len());
             let (group, others) = rest.split_at_checked(same.max(1)).unwrap_or((rest, &[]));
-            refused += core.give_isolated(block, order, group);
+            let part = self.changing(block, |region, block| region.give_isolated(block, order, group));
+            refused += part.unwrap_or(group.len());
             rest = others;
         }
-        self.zone.publish(&core);
         refused
     }
 
-    /// Restores the pageblocks of a block that was emptied, and hands that block out under the same lock hold, so that nobody can come in
-    /// between. As [`take_whole`](Self::take_whole); the pageblocks are restored in any case.
+    /// Gives back to allocation the pageblocks that a block covers, if they are withheld, and takes the block at once, as one of type
+    /// `wanted`, if all of it is free. Whole pageblocks become pageblocks of that type.
     pub fn capture(&self, index: u32, order: Order, wanted: MigrateType) -> Option<Pfn> {
-        let mut core = self.lock();
-        for block in blocks_of(index, order) {
-            let _ = core.unisolate(block);
-        }
-        let taken = core.take_place(index, order, wanted);
-        self.zone.publish(&core);
-        taken.then(|| self.zone.pfn_of(index))
+        self.take_block(index, order, |region, index| {
+            for block in blocks_of(index, order) {
+                let _ = region.unisolate(block);
+            }
+            region.take_place(index, order, wanted)
+        })
     }
 
-    /// Hands out the block at a place, if all of it is free and no pageblock of it is withheld. Wholly taken pageblocks of
-    /// ordinary types take the request's type.
+    /// Takes a block if all of it is free and not withheld, as one of type `wanted`. Whole pageblocks become pageblocks of that type.
     pub fn take_whole(&self, index: u32, order: Order, wanted: MigrateType) -> Option<Pfn> {
-        let mut core = self.lock();
-        let taken = core.take_place(index, order, wanted);
-        self.zone.publish(&core);
+        self.take_block(index, order, |region, index| region.take_place(index, order, wanted))
+    }
+
+    fn take_block(&self, index: u32, order: Order, take: impl FnOnce(&mut Region<'m>, u32) -> bool) -> Option<Pfn> {
+        let inside = u64::from(index) + order.frames() <= self.zone.states().len() as u64;
+        if !inside || order > self.zone.max_order() || !u64::from(index).is_multiple_of(order.frames()) {
+            return None;
+        }
+        let taken = self.changing(index >> BLOCK_SHIFT, |region, _| take(region, index - region.offset))?;
         taken.then(|| self.zone.pfn_of(index))
     }
 
-    /// Sets a pageblock's skip bit; returns what it was.
+    /// Sets a pageblock's skip bit. Returns what it was.
     pub fn set_skip(&self, block: u32) -> bool {
-        self.lock().skip.get_mut(block as usize).is_some_and(|mut bit| bit.replace(true))
+        let old = self.changing(block, |region, block| {
+            let word = region.skip.get_mut((block / 64) as usize)?;
+            let old = *word >> (block % 64) & 1 == 1;
+            *word |= 1 << (block % 64);
+            Some(old)
+        });
+        old.flatten().unwrap_or(false)
     }
 
-    /// Clears the skip bits of all pageblocks.
+    /// A pageblock's skip bit.
+    #[must_use]
+    pub fn is_skipped(&self, block: u32) -> bool {
+        self.lock(block).is_some_and(|looked| looked.region.is_skipped(looked.block))
+    }
+
+    /// Clears all skip bits (`__reset_isolation_suitable()`).
     pub fn clear_skips(&self) {
-        self.lock().skip.fill(false);
+        self.zone.each_region(|region| region.skip.fill(0));
     }
 }
 
 #[inline]
-fn withhold(core: &mut ZoneCore<'_>, block: u32) -> Option<()> {
-    let migrate_type = core.blocks.get(block as usize)?.migrate_type;
+fn withhold(region: &mut Region<'_>, block: u32) -> Option<()> {
+    let migrate_type = region.blocks.get(block as usize)?.migrate_type;
     if !migrate_type.is_ordinary() && migrate_type != MigrateType::Cma {
         return None;
     }
-    core.isolate(block).ok()
+    region.isolate(block).ok()
 }
 
-fn view(core: &ZoneCore<'_>, block: u32) -> Option<BlockView> {
-    let b = core.blocks.get(block as usize)?;
-    Some(BlockView::of(block, b, core.skip.get(block as usize).is_some_and(|bit| *bit)))
+fn view(region: &Region<'_>, block: u32) -> Option<BlockView> {
+    let b = region.blocks.get(block as usize)?;
+    let number = (region.offset >> BLOCK_SHIFT) + block;
+    Some(BlockView::of(number, b, region.is_skipped(block)))
 }
 
 /// The pageblocks that a block lies in.
@@ -313,7 +351,7 @@ fn blocks_of(index: u32, order: Order) -> Range<u32> {
     index >> BLOCK_SHIFT..((index + (order.frames() as u32 - 1)) >> BLOCK_SHIFT) + 1
 }
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     fn take_place(&mut self, index: u32, order: Order, wanted: MigrateType) -> bool {
         let o = u32::from(order.as_u8());
         let withheld = |block| self.blocks.get(block as usize).is_none_or(|b| b.migrate_type == MigrateType::Isolate);
@@ -364,6 +402,7 @@ impl ZoneCore<'_> {
         let mut masks = [0u64; BLOCK_WORDS];
         let mut refused = 0;
         for &index in group {
+            let index = index.wrapping_sub(self.offset);
             if self.states.get(index) != isolated {
                 refused += 1;
                 continue;

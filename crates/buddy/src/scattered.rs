@@ -14,8 +14,8 @@ use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, St
 
 use crate::bits::{self, WORD_ORDER};
 use crate::bulk::{Effort, Given};
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::free_area::{FreeArea, TopChange};
+use crate::region::{BLOCK_SHIFT, Region};
 
 /// Orders between an eighth and the whole, on each level; the largest order of a block that lies in one byte of a map.
 pub(crate) const LEVEL: u32 = 3;
@@ -73,7 +73,7 @@ fn merged_at(eight: u8, place: u32) -> u8 {
 /// Blocks that can be summed up in such numbers.
 const MOST_SUMMED: usize = 1 << 13;
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     /// Gives back blocks of an order up to [`LEVEL`] whose heads are marked as listed, in a zone whose free frames all
     /// count alike. Returns how many heads were not so marked; those are left as they are.
     pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
@@ -121,7 +121,7 @@ impl ZoneCore<'_> {
             whole: false,
             nr_free: &mut self.nr_free,
             free_area: &mut self.free_area,
-            free: &mut self.free,
+            free: &mut self.totals.free,
             effort,
         };
         let mut visit = table.visit(blocks, state);
@@ -168,7 +168,7 @@ struct Growth<'c, 'm> {
     whole: bool,
     nr_free: &'c mut [u64; Order::COUNT],
     free_area: &'c mut FreeArea<'m>,
-    /// Free frames of the zone.
+    /// Free frames of the region.
     free: &'c mut u64,
     effort: &'c mut Effort,
 }
@@ -261,7 +261,9 @@ fn rise(
     if top < reached as i32 {
         b.top = reached as u8;
         let block = index >> BLOCK_SHIFT;
-        free_area.change(b.migrate_type, block, TopChange { from: top, to: reached as i32 });
+        if b.reserved_by == 0 {
+            free_area.change(b.migrate_type, block, TopChange { from: top, to: reached as i32 });
+        }
     }
     false
 }

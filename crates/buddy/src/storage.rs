@@ -1,32 +1,40 @@
 //! The memory that a zone's metadata lives in.
 
-use bitvec::slice::BitSlice;
 use pageblock_frame::Carver;
-use pageblock_frame::sync::AtomicU8;
+use pageblock_frame::sync::{AtomicU8, Lock};
 use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
 
-use crate::free_area;
+use crate::free_area::{self, FreeArea};
+use crate::region::{Region, RegionStorage};
+use crate::reservations::CpuReservations;
+use crate::summary::{MOST_REGIONS, Summary};
 
-/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and about 8 bytes
-/// a pageblock for skip bits and for the sets of pageblocks that can serve an order.
+/// Rows of 64 pageblocks in a region at least. A batch that is given back meets fewer locks where regions are large, and CPUs meet
+/// each other less where they are small.
+const LEAST_ROWS: usize = 4;
+
+/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and for each region its lock, its skip bits and its
+/// [`FreeArea`](crate::free_area::FreeArea).
 ///
 /// ```
 /// use core::mem::MaybeUninit;
 /// use pageblock_buddy::ZoneStorage;
 /// use pageblock_frame::{Carver, Pfn, PfnRange, Order};
-/// let span = PfnRange::new(Pfn::new(0), Pfn::new(4096));
+/// let span = PfnRange::new(Pfn::new(0), Pfn::new(1 << 18));
 /// let bytes = ZoneStorage::bytes(span, Order::MAX);
-/// assert!(bytes < 4096 * 3 / 2 + 256); // at most one and a half bytes a frame
+/// assert!(bytes < (1 << 18) * 13 / 10); // 1.3 bytes a frame
 /// let mut raw = vec![MaybeUninit::uninit(); bytes];
 /// let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(&mut raw));
 /// assert!(storage.is_some());
 /// ```
 #[derive(Debug)]
 pub struct ZoneStorage<'m> {
-    pub(crate) blocks: &'m mut [Pageblock],
+    pub(crate) span: PfnRange,
+    pub(crate) max_order: Order,
     pub(crate) states: StateTable<'m>,
-    pub(crate) skip: &'m mut BitSlice<u64>,
-    pub(crate) sets: &'m mut [free_area::Row],
+    pub(crate) regions: &'m [Lock<Region<'m>>],
+    pub(crate) summary: &'m Summary,
+    pub(crate) reservations: CpuReservations<'m>,
 }
 
 /// The first frame that metadata for a span describes: its start rounded down to the largest block.
@@ -35,29 +43,57 @@ pub(crate) const fn base_of(span: PfnRange, max_order: Order) -> Pfn {
     Pfn::new(span.start.as_u64() & !(unit - 1))
 }
 
-/// Pageblocks that metadata for a span describes.
-pub(crate) const fn blocks_of(span: PfnRange, max_order: Order) -> usize {
-    if span.is_empty() {
-        return 0;
-    }
-    (span.end.as_u64() - base_of(span, max_order).as_u64()).div_ceil(PAGEBLOCK_FRAMES) as usize
+/// How a zone's pageblocks are divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) blocks: usize,
+    /// State bytes: frames from the base to the end of the span.
+    states: usize,
+    /// Pageblocks of each region but the last: 64 times a power of two, and as few as can be where a model has to have two regions.
+    region_blocks: usize,
 }
 
-/// Frames from the base to the end of the span.
-pub(crate) const fn states_of(span: PfnRange, max_order: Order) -> usize {
-    if span.is_empty() { 0 } else { (span.end.as_u64() - base_of(span, max_order).as_u64()) as usize }
+impl Shape {
+    pub(crate) const fn of(span: PfnRange, max_order: Order) -> Self {
+        let states = if span.is_empty() { 0 } else { (span.end.as_u64() - base_of(span, max_order).as_u64()) as usize };
+        let blocks = states.div_ceil(PAGEBLOCK_FRAMES as usize);
+        let rows = blocks.div_ceil(64).div_ceil(MOST_REGIONS).next_power_of_two();
+        let rows = if rows < LEAST_ROWS { LEAST_ROWS } else { rows };
+        let region_blocks = if cfg!(loom) { (max_order.frames() / PAGEBLOCK_FRAMES) as usize } else { 64 * rows };
+        Self { blocks, states, region_blocks }
+    }
+
+    /// log2 of the frames in a region.
+    pub(crate) const fn region_shift(&self) -> u32 {
+        (self.region_blocks * PAGEBLOCK_FRAMES as usize).trailing_zeros()
+    }
+
+    const fn regions(&self) -> usize {
+        self.blocks.div_ceil(self.region_blocks)
+    }
+
+    /// Words of skip bits, then rows of the free areas: those of all regions, of which only the last may be smaller.
+    const fn words(&self) -> usize {
+        let whole = self.blocks / self.region_blocks;
+        let rest = self.blocks % self.region_blocks;
+        let last = if rest > 0 { free_area::rows_needed(rest) } else { 0 };
+        self.blocks.div_ceil(64) + (whole * free_area::rows_needed(self.region_blocks) + last) * free_area::ROW
+    }
 }
 
 impl<'m> ZoneStorage<'m> {
     /// Bytes that [`carve`](Self::carve) takes at most, whatever the alignment of what it takes from.
     #[must_use]
     pub const fn bytes(span: PfnRange, max_order: Order) -> usize {
-        let blocks = blocks_of(span, max_order);
-        let words = Self::words(blocks);
-        blocks * size_of::<Pageblock>()
-            + states_of(span, max_order) * size_of::<AtomicU8>()
-            + words * size_of::<u64>()
+        let shape = Shape::of(span, max_order);
+        shape.blocks * size_of::<Pageblock>()
+            + shape.regions() * size_of::<Lock<Region<'static>>>()
+            + shape.states * size_of::<AtomicU8>()
+            + size_of::<Summary>()
+            + CpuReservations::bytes(shape.blocks)
+            + shape.words() * size_of::<u64>()
             + align_of::<Pageblock>()
+            + align_of::<Lock<Region<'static>>>()
             + size_of::<u64>()
     }
 
@@ -66,34 +102,51 @@ impl<'m> ZoneStorage<'m> {
         if carver.remaining() < Self::bytes(span, max_order) {
             return None;
         }
-        let blocks = carver.take::<Pageblock>(blocks_of(span, max_order))?;
+        let shape = Shape::of(span, max_order);
+        let blocks = carver.take::<Pageblock>(shape.blocks)?;
         // Behind what is aligned to cache lines, so that the state bytes of a word's 64 frames are one line.
         #[cfg(not(loom))]
-        let states = carver.take::<AtomicU8>(states_of(span, max_order))?;
+        let states = carver.take::<AtomicU8>(shape.states)?;
         // The model checker's atomics are not zeroes, but made one by one.
         #[cfg(loom)]
-        let states = carver.take_with(states_of(span, max_order), |_| Some(AtomicU8::new(0)))?;
-        let words = carver.take::<u64>(Self::words(blocks.len()))?;
-        Self::from_parts(blocks, states, words)
+        let states = carver.take_with(shape.states, |_| Some(AtomicU8::new(0)))?;
+        let states = StateTable::new(states);
+        let words = carver.take::<u64>(shape.words())?;
+        let mut rest = Rest { blocks, words, states, base: base_of(span, max_order), max_order };
+        let regions = carver.take_with(shape.regions(), |number| rest.region(number, &shape).map(Lock::new))?;
+        let summary = carver.take_with(1, |_| Some(Summary::new()))?.first()?;
+        let reservations = CpuReservations::carve(shape.blocks, carver)?;
+        Some(Self { span, max_order, states, regions, summary, reservations })
+    }
+}
+
+/// What is left of a zone's storage after some regions.
+struct Rest<'m> {
+    blocks: &'m mut [Pageblock],
+    words: &'m mut [u64],
+    states: StateTable<'m>,
+    base: Pfn,
+    max_order: Order,
+}
+
+impl<'m> Rest<'m> {
+    /// Cuts off the next region, which has this number.
+    fn region(&mut self, number: usize, shape: &Shape) -> Option<Region<'m>> {
+        let rest = core::mem::take(&mut self.blocks);
+        let (blocks, rest) = rest.split_at_mut_checked(shape.region_blocks.min(rest.len()))?;
+        self.blocks = rest;
+        let skip = self.words(blocks.len().div_ceil(64))?;
+        let (rows, _) = self.words(free_area::rows_needed(blocks.len()) * free_area::ROW)?.as_chunks_mut();
+        let offset = number << shape.region_shift();
+        let states = self.states.part(offset, blocks.len() * PAGEBLOCK_FRAMES as usize);
+        let free_area = FreeArea::new(rows, blocks.len());
+        let storage = RegionStorage { blocks, states, skip, free_area };
+        Some(Region::new(storage, self.base.add(offset as u64), offset as u32, self.max_order))
     }
 
-    /// Number of `u64`s that [`from_parts`](Self::from_parts) wants for so many pageblocks.
-    #[must_use]
-    pub const fn words(blocks: usize) -> usize {
-        blocks.div_ceil(64) + free_area::rows_needed(blocks) * free_area::ROW
-    }
-
-    /// Metadata in slices of the caller's: so many pageblocks, a state byte for each frame of the span, and
-    /// [`words`](Self::words). `None` if they do not fit one another.
-    pub fn from_parts(blocks: &'m mut [Pageblock], states: &'m [AtomicU8], words: &'m mut [u64]) -> Option<Self> {
-        if words.len() != Self::words(blocks.len()) || states.len().div_ceil(PAGEBLOCK_FRAMES as usize) != blocks.len()
-        {
-            return None;
-        }
-        let (skip, sets) = words.split_at_mut_checked(blocks.len().div_ceil(64))?;
-        let skip = BitSlice::try_from_slice_mut(skip).ok()?.get_mut(..blocks.len())?;
-        sets.fill(0);
-        let (sets, _) = sets.as_chunks_mut::<{ free_area::ROW }>();
-        Some(Self { blocks, states: StateTable::new(states), skip, sets })
+    fn words(&mut self, count: usize) -> Option<&'m mut [u64]> {
+        let (words, rest) = core::mem::take(&mut self.words).split_at_mut_checked(count)?;
+        self.words = rest;
+        Some(words)
     }
 }

@@ -121,6 +121,9 @@ pub(crate) struct Marks {
     pub(crate) boosted: AtomicBool,
     pub(crate) batch: AtomicU64,
     pub(crate) depleted: AtomicBool,
+    /// Boosts, and mixings that were refused, since boot.
+    pub(crate) boosts: AtomicU64,
+    pub(crate) refused: AtomicU64,
     pub(crate) short: AtomicBool,
     reserve: [AtomicU64; ZoneKind::COUNT],
 }
@@ -136,6 +139,8 @@ impl Marks {
             boosted: AtomicBool::new(false),
             batch: zero(),
             depleted: AtomicBool::new(false),
+            boosts: zero(),
+            refused: zero(),
             short: AtomicBool::new(false),
             reserve: [zero(), zero(), zero(), zero()],
         }
@@ -259,11 +264,9 @@ impl Zone<'_> {
     /// True if some list that the request may use holds a block of at least `order`.
     #[must_use]
     pub fn has_block(&self, order: Order, flags: AllocFlags) -> bool {
-        self.locked(|core| {
-            let mut has = |migrate_type: MigrateType| core.can_serve(migrate_type, u32::from(order.as_u8()));
-            MigrateType::ALL.into_iter().filter(|t| t.is_ordinary()).any(&mut has)
-                || (flags.contains(AllocFlags::CMA) && has(MigrateType::Cma))
-                || (flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM) && has(MigrateType::HighAtomic))
-        })
+        let has = |migrate_type: MigrateType| self.can_serve(migrate_type, order);
+        MigrateType::ALL.into_iter().filter(|t| t.is_ordinary()).any(has)
+            || (flags.contains(AllocFlags::CMA) && has(MigrateType::Cma))
+            || (flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM) && has(MigrateType::HighAtomic))
     }
 }

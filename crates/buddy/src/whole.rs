@@ -7,8 +7,8 @@
 use pageblock_frame::{MigrateType, Pageblock};
 
 use crate::bits;
-use crate::core::{BLOCK_SHIFT, ZoneCore};
 use crate::free_area::FreeAreaId;
+use crate::region::{BLOCK_SHIFT, Region};
 
 /// Bits at which a run of `2^level` may start, and the arithmetic on them, capped at a largest level.
 fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
@@ -39,7 +39,7 @@ fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<(u32, u32)> {
     (runs != 0).then(|| (runs.trailing_zeros(), most))
 }
 
-impl ZoneCore<'_> {
+impl Region<'_> {
     const WHOLE: u32 = BLOCK_SHIFT;
 
     /// The smallest maximal run of at least `order` in the lowest word that has one: first pageblock and order.
@@ -54,12 +54,6 @@ impl ZoneCore<'_> {
             }
             word = self.free_area.first_from(set, (word + 1) * 64)? / 64;
         }
-    }
-
-    /// True if some pageblock of the type can serve `order`.
-    pub(crate) fn can_serve(&mut self, migrate_type: MigrateType, order: u32) -> bool {
-        (order < BLOCK_SHIFT && self.partial(migrate_type, order).is_some())
-            || self.find_run(migrate_type, order.max(BLOCK_SHIFT)).is_some()
     }
 
     /// The largest order of which this type has a run of wholly free pageblocks.

@@ -1,18 +1,21 @@
-//! A zone: its lock, what can be read without the lock, and the operations that others call.
+//! A zone: its regions, what can be read without a lock, and the operations on single pageblocks.
 
 use pageblock_frame::sync::{AtomicU64, Interrupts, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
-    Hooks, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform, StateByte,
+    Hooks, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform,
     StateTable, ZoneKind,
 };
 
-use crate::Violation;
 use crate::boost::BoostRule;
-use crate::core::{BLOCK_SHIFT, ZoneCore};
-use crate::error::{AllocAtError, IsolateError, ZoneError};
+use crate::error::{IsolateError, ZoneError};
+use crate::fallback::StolenBlocks;
+use crate::free_area::FreeAreaId;
 use crate::policy::Policy;
-use crate::storage::{ZoneStorage, base_of, blocks_of, states_of};
+use crate::region::{BLOCK_SHIFT, Region};
+use crate::reservations::CpuReservations;
+use crate::storage::{Shape, ZoneStorage, base_of};
+use crate::summary::Summary;
 use crate::watermark::Marks;
 
 /// What a zone is made of.
@@ -39,7 +42,7 @@ pub struct ZoneConfig {
     /// Whether and how far mixing them raises the watermarks.
     pub boost: BoostRule,
     /// Mixings that take from a free block below this order are refused to requests that may stall first
-    /// (`vm.fragment_stall_order`, seed 002); 0: none are.
+    /// (`vm.fragment_stall_order`, *Fragmentation avoidance*, 2018); 0: none are.
     pub stall_order: u8,
 }
 
@@ -82,7 +85,7 @@ pub enum Unreserve {
 ///
 /// | field | legal values | who may change it |
 /// |---|---|---|
-/// | `core` | the invariants of [`ZoneCore`] | the lock's holder |
+/// | `core` | the invariants of [`Region`] | the lock's holder |
 /// | `free`, `free_cma`, `highatomic`, `present`, `managed` | the core's, or what they were a moment ago | the lock's holder |
 /// | `marks` | any; readers may see a mix of old and new | whoever recomputes watermarks, and the lock's holder (boost) |
 ///
@@ -118,45 +121,69 @@ pub struct Zone<'m> {
     base: Pfn,
     max_order: Order,
     states: StateTable<'m>,
-    pub(crate) core: Lock<ZoneCore<'m>>,
-    /// How interrupts are turned off while somebody holds the lock who does not name the platform.
+    regions: &'m [Lock<Region<'m>>],
+    /// log2 of the frames in a region.
+    region_shift: u32,
+    pub(crate) summary: &'m Summary,
+    pub(crate) policy: Policy,
+    /// A mixing below this order is refused to requests with [`AllocFlags::FRAGMENT_STALL`](pageblock_frame::AllocFlags::FRAGMENT_STALL).
+    pub(crate) stall_order: u32,
+    /// From which pageblock each CPU's lists refill.
+    pub(crate) reservations: CpuReservations<'m>,
+    /// From which pageblock of another type each ordinary type takes without another mixing.
+    pub(crate) stolen: StolenBlocks,
+    /// How interrupts are turned off while a lock is held by a caller that does not name the platform.
     interrupts: Interrupts,
     free: AtomicU64,
     pub(crate) free_cma: AtomicU64,
     pub(crate) highatomic: AtomicU64,
-    present: AtomicU64,
-    managed: AtomicU64,
+    /// Wholly free pageblocks.
+    whole: AtomicU64,
+    pub(crate) present: AtomicU64,
+    pub(crate) managed: AtomicU64,
     pub(crate) marks: Marks,
     boost: BoostRule,
 }
 
+/// A locked region, and a frame in it.
+pub(crate) struct Place<'z, 'm, P: Platform> {
+    pub(crate) region: IrqGuard<'z, Region<'m>, P>,
+    /// The frame's index in the region.
+    pub(crate) index: u32,
+}
+
 impl<'m> Zone<'m> {
     /// A zone in which no frame belongs to the allocator yet; [`release`](Self::release) gives it some. `P` is the platform of all
-    /// who use the zone.
+    /// that use the zone.
     ///
     /// # Errors
     /// [`ZoneError`] for an empty span, frame numbers above 2^32, a largest order below the pageblock order, or storage
     /// made for another span.
     pub fn new<P: Platform>(config: ZoneConfig, storage: ZoneStorage<'m>) -> Result<Self, ZoneError> {
         config.check()?;
-        let ZoneConfig { kind, node, span, max_order, boost, .. } = config;
-        if storage.blocks.len() != blocks_of(span, max_order) || storage.states.len() != states_of(span, max_order) {
+        let ZoneConfig { kind, node, span, max_order, boost, policy, stall_order } = config;
+        if storage.span != span || storage.max_order != max_order {
             return Err(ZoneError::Storage);
         }
-        storage.blocks.fill(Pageblock::empty(MigrateType::Movable));
-        let (base, states) = (base_of(span, max_order), storage.states);
         Ok(Self {
             kind,
             node,
             span,
-            base,
+            base: base_of(span, max_order),
             max_order,
-            states,
-            core: Lock::new(ZoneCore::new(&config, base, storage)),
+            states: storage.states,
+            regions: storage.regions,
+            region_shift: Shape::of(span, max_order).region_shift(),
+            summary: storage.summary,
+            policy,
+            stall_order: u32::from(stall_order),
+            reservations: storage.reservations,
+            stolen: StolenBlocks::new(),
             interrupts: Interrupts::of::<P>(),
             free: AtomicU64::new(0),
             free_cma: AtomicU64::new(0),
             highatomic: AtomicU64::new(0),
+            whole: AtomicU64::new(0),
             present: AtomicU64::new(0),
             managed: AtomicU64::new(0),
             marks: Marks::new(),
@@ -164,76 +191,110 @@ impl<'m> Zone<'m> {
         })
     }
 
-    /// Gives frames to the allocator: at boot, or when memory is added. They start out free, in movable pageblocks.
-    /// Returns how many there were.
-    ///
-    /// # Errors
-    /// [`ZoneError::OutOfRange`] for frames outside the zone, [`ZoneError::Overlap`] if one of them belongs to the
-    /// allocator already. Nothing has changed then.
-    pub fn release(&self, range: PfnRange) -> Result<u64, ZoneError> {
-        if range.is_empty() {
-            return Ok(0);
-        }
-        if range.start < self.span.start || range.end > self.span.end {
-            return Err(ZoneError::OutOfRange(range));
-        }
-        self.locked(|core| {
-            core.release(range)?;
-            self.managed.store(core.managed, Ordering::Relaxed);
-            self.present.store(core.present, Ordering::Relaxed);
-            self.publish(core);
-            Ok(range.len())
-        })
-    }
-
-    /// Records frames that exist but are not the allocator's (`reserved`), or that do not exist, so that a wrong free of
-    /// one is named. Frames that belong to the allocator are left alone.
-    pub fn mark_absent(&self, range: PfnRange, reserved: bool) {
-        let range = range.intersect(self.span);
-        let state = if reserved { StateByte::RESERVED } else { StateByte::HOLE };
-        self.locked(|core| {
-            core.absent_marked = true;
-            for pfn in range.start.as_u64()..range.end.as_u64() {
-                let index = (pfn - self.base.as_u64()) as u32;
-                let unmanaged = core.blocks.get((index >> BLOCK_SHIFT) as usize).is_none_or(|b| b.managed == 0);
-                if self.states.get(index) == StateByte::INSIDE
-                    && (unmanaged || core.none_free(index, 1) && self.states.head_of(index).is_none())
-                {
-                    self.states.set(index, state);
-                    core.present += u64::from(reserved);
-                }
-            }
-            self.present.store(core.present, Ordering::Relaxed);
-        });
-    }
-
+    /// Adds what has changed in a region to the zone's totals and to its summary: the last act of each holder of the region's lock.
     #[inline(always)]
-    pub(crate) fn publish_free(&self, core: &ZoneCore<'_>) {
-        self.free.store(core.free, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    pub(crate) fn publish(&self, core: &ZoneCore<'_>) {
-        self.publish_free(core);
-        if core.has_unusable {
-            self.publish_unusable(core);
+    pub(crate) fn publish(&self, region: &mut Region<'_>) {
+        let free = region.totals.free.wrapping_sub(region.published.free);
+        if free != 0 {
+            self.free.fetch_add(free, Ordering::Relaxed);
+        }
+        if region.has_unusable {
+            self.publish_unusable(region);
+        }
+        region.published = region.totals;
+        if region.free_area.members() != region.published_members || region.free_area.whole() != region.published_whole
+        {
+            self.publish_members(region);
         }
     }
 
     #[cold]
-    fn publish_unusable(&self, core: &ZoneCore<'_>) {
-        self.free_cma.store(core.free_cma, Ordering::Relaxed);
-        self.highatomic.store(core.highatomic, Ordering::Relaxed);
+    fn publish_unusable(&self, region: &Region<'_>) {
+        let (now, before) = (region.totals, region.published);
+        self.free_cma.fetch_add(now.free_cma.wrapping_sub(before.free_cma), Ordering::Relaxed);
+        self.highatomic.fetch_add(now.highatomic.wrapping_sub(before.highatomic), Ordering::Relaxed);
     }
 
-    /// Runs `action` with the lock held and interrupts off, for callers that do not name the platform.
-    pub(crate) fn locked<R>(&self, action: impl FnOnce(&mut ZoneCore<'m>) -> R) -> R {
-        self.interrupts.off(|| action(&mut self.core.lock()))
+    #[inline(never)]
+    fn publish_members(&self, region: &mut Region<'_>) {
+        let (now, before) = (region.free_area.members(), region.published_members);
+        if now != before {
+            region.published_members = now;
+            self.summary.update(region.offset >> self.region_shift, before, now);
+        }
+        let whole = u64::from(region.free_area.whole()).wrapping_sub(u64::from(region.published_whole));
+        if whole != 0 {
+            region.published_whole = region.free_area.whole();
+            self.whole.fetch_add(whole, Ordering::Relaxed);
+        }
     }
 
+    /// A region, locked, with interrupts off.
     #[inline(always)]
-    pub(crate) fn lock<P: Platform>(&self) -> IrqGuard<'_, ZoneCore<'m>, P> {
-        self.core.lock_irq::<P>()
+    pub(crate) fn lock<P: Platform>(&self, region: u32) -> Option<IrqGuard<'_, Region<'m>, P>> {
+        Some(self.regions.get(region as usize)?.lock_irq::<P>())
+    }
+
+    /// log2 of the frames in a region.
+    pub(crate) const fn region_shift(&self) -> u32 {
+        self.region_shift
+    }
+
+    /// The number of the region that a frame is in.
+    #[inline(always)]
+    pub(crate) const fn region_of(&self, index: u32) -> u32 {
+        index.wrapping_shr(self.region_shift)
+    }
+
+    /// The lock of the region that a frame is in.
+    #[inline(always)]
+    pub(crate) fn region_lock(&self, index: u32) -> Option<&'m Lock<Region<'m>>> {
+        self.regions.get(self.region_of(index) as usize)
+    }
+
+    /// The region that a frame is in, locked, with interrupts off.
+    #[inline(always)]
+    pub(crate) fn lock_at<P: Platform>(&self, index: u32) -> Option<Place<'_, 'm, P>> {
+        let region = self.region_lock(index)?.lock_irq::<P>();
+        let index = index.wrapping_sub(region.offset);
+        Some(Place { region, index })
+    }
+
+    /// Runs `action` on each region in turn, locked and with interrupts off, for callers that do not name the platform.
+    pub(crate) fn each_region(&self, mut action: impl FnMut(&mut Region<'m>)) {
+        for region in 0..self.regions.len() as u32 {
+            self.locked(region, &mut action);
+        }
+    }
+
+    /// Runs `action` on one region, locked and with interrupts off.
+    pub(crate) fn locked<R>(&self, region: u32, action: impl FnOnce(&mut Region<'m>) -> R) -> Option<R> {
+        let lock = self.regions.get(region as usize)?;
+        Some(self.interrupts.off(|| action(&mut lock.lock())))
+    }
+
+    /// Shows each pageblock with its number, up to 64 of them with interrupts off. `visit` must not call the allocator.
+    pub fn for_each_pageblock(&self, mut visit: impl FnMut(u32, &Pageblock)) {
+        let blocks = self.states.len().div_ceil(PAGEBLOCK_FRAMES as usize) as u32;
+        for first in (0..blocks).step_by(64) {
+            self.locked(self.region_of(first << BLOCK_SHIFT), |region| {
+                let from = first - (region.offset >> BLOCK_SHIFT);
+                let some = region.blocks.iter().skip(from as usize).take(64);
+                some.zip(first..).for_each(|(b, number)| visit(number, b));
+            });
+        }
+    }
+
+    /// Wholly free pageblocks, without a lock.
+    #[must_use]
+    pub fn whole_blocks(&self) -> u64 {
+        self.whole.load(Ordering::Relaxed)
+    }
+
+    /// True if wholly free pageblocks are many enough for one more to be opened rather than shared.
+    pub(crate) fn has_many_whole(&self) -> bool {
+        const MANY: u64 = 8;
+        self.whole_blocks() * MANY * PAGEBLOCK_FRAMES >= self.states.len() as u64
     }
 
     /// The zone-relative index of a frame, if the zone spans it.
@@ -250,39 +311,12 @@ impl<'m> Zone<'m> {
         Pfn::new(self.base.as_u64() + u64::from(index))
     }
 
-    /// Hands out the block at a given place.
-    ///
-    /// # Errors
-    /// [`AllocAtError`]; nothing has changed.
-    pub fn alloc_at<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), AllocAtError> {
-        if !pfn.is_aligned(order) || order > self.max_order {
-            return Err(AllocAtError::Misaligned);
-        }
-        let last = pfn.add(order.frames() - 1);
-        let (Some(index), Some(_)) = (self.index_of(pfn), self.index_of(last)) else {
-            return Err(AllocAtError::OutOfRange);
-        };
-        let mut core = self.lock::<P>();
-        if !core.take_at(index, u32::from(order.as_u8())) {
-            return Err(AllocAtError::Busy);
-        }
-        let migrate_type =
-            core.blocks.get((index >> BLOCK_SHIFT) as usize).map_or(MigrateType::Movable, |b| b.migrate_type);
-        self.states.set(index, StateByte::allocated(order, migrate_type));
-        self.publish(&core);
-        Ok(())
-    }
-
     /// Withholds the pageblock that holds `pfn` from allocation; what is free in it no longer counts as free.
     ///
     /// # Errors
     /// [`IsolateError`]; nothing has changed.
     pub fn isolate_block<P: Platform>(&self, pfn: Pfn) -> Result<(), IsolateError> {
-        let index = self.index_of(pfn).ok_or(IsolateError::OutOfRange)?;
-        let mut core = self.lock::<P>();
-        let done = core.isolate(index >> BLOCK_SHIFT);
-        self.publish(&core);
-        done
+        self.on_pageblock::<P>(pfn, Region::isolate)
     }
 
     /// Gives an isolated pageblock back to allocation, as the type it had.
@@ -290,21 +324,60 @@ impl<'m> Zone<'m> {
     /// # Errors
     /// [`IsolateError`]; nothing has changed.
     pub fn unisolate_block<P: Platform>(&self, pfn: Pfn) -> Result<(), IsolateError> {
+        self.on_pageblock::<P>(pfn, Region::unisolate)
+    }
+
+    /// Changes the migrate type of the pageblock that holds `pfn` (`set_pageblock_migratetype()`).
+    ///
+    /// # Errors
+    /// [`IsolateError`] for a frame outside, or an isolated pageblock, which only un-isolation may change.
+    pub fn set_block_type<P: Platform>(&self, pfn: Pfn, migrate_type: MigrateType) -> Result<(), IsolateError> {
+        self.on_pageblock::<P>(pfn, |region, block| region.retype(block, migrate_type))
+    }
+
+    /// What the pageblock that holds `pfn` is for (`get_pageblock_migratetype()`); `None` outside the zone.
+    #[must_use]
+    pub fn block_type(&self, pfn: Pfn) -> Option<MigrateType> {
+        let index = self.index_of(pfn)?;
+        let of = |region: &mut Region<'m>| {
+            let block = (index - region.offset) >> BLOCK_SHIFT;
+            region.blocks.get(block as usize).map(|b| b.migrate_type)
+        };
+        self.locked(self.region_of(index), of).flatten()
+    }
+
+    fn on_pageblock<P: Platform>(
+        &self,
+        pfn: Pfn,
+        action: impl FnOnce(&mut Region<'m>, u32) -> Result<(), IsolateError>,
+    ) -> Result<(), IsolateError> {
         let index = self.index_of(pfn).ok_or(IsolateError::OutOfRange)?;
-        let mut core = self.lock::<P>();
-        let done = core.unisolate(index >> BLOCK_SHIFT);
-        self.publish(&core);
+        let Place { mut region, index } = self.lock_at::<P>(index).ok_or(IsolateError::OutOfRange)?;
+        let done = action(&mut region, index >> BLOCK_SHIFT);
+        self.publish(&mut region);
         done
+    }
+
+    /// Most frames that the high-order atomic reserve may hold before it takes another pageblock.
+    pub(crate) fn highatomic_limit(&self) -> u64 {
+        self.managed() / 100 + PAGEBLOCK_FRAMES
     }
 
     /// Puts the pageblock that holds `pfn` into the high-order atomic reserve, if the reserve may grow and the pageblock is
     /// of an ordinary type (`reserve_highatomic_pageblock()`, Linux 4.4). True if it did.
     pub fn reserve_highatomic<P: Platform>(&self, pfn: Pfn) -> bool {
-        let Some(index) = self.index_of(pfn) else { return false };
-        let mut core = self.lock::<P>();
-        let done = core.reserve_highatomic(index >> BLOCK_SHIFT);
-        self.publish(&core);
-        drop(core);
+        if !self.policy.highatomic || self.highatomic() >= self.highatomic_limit() {
+            return false;
+        }
+        let place = self.index_of(pfn).and_then(|index| self.lock_at::<P>(index));
+        let Some(Place { mut region, index }) = place else { return false };
+        let block = index >> BLOCK_SHIFT;
+        let done = region.blocks.get(block as usize).is_some_and(|b| b.migrate_type.is_ordinary());
+        if done {
+            region.set_type(block, MigrateType::HighAtomic);
+        }
+        self.publish(&mut region);
+        drop(region);
         if done {
             P::hooks().trace(&Event::HighAtomic { pfn, reserved: true });
         }
@@ -314,48 +387,27 @@ impl<'m> Zone<'m> {
     /// Takes one pageblock with something free out of the high-order atomic reserve and gives it to `migrate_type`
     /// (`unreserve_highatomic_pageblock()`). Unless forced, the last one stays. True if it did.
     pub fn unreserve_highatomic<P: Platform>(&self, force: Unreserve, migrate_type: MigrateType) -> bool {
-        let mut core = self.lock::<P>();
-        let block = core.unreserve_highatomic(force == Unreserve::Last, migrate_type);
-        self.publish(&core);
-        drop(core);
-        let Some(block) = block else { return false };
-        P::hooks().trace(&Event::HighAtomic { pfn: self.pfn_of(block << BLOCK_SHIFT), reserved: false });
-        true
+        if force == Unreserve::ButOne && self.highatomic() <= PAGEBLOCK_FRAMES {
+            return false;
+        }
+        let has_some = |top| self.summary.regions(FreeAreaId::new(MigrateType::HighAtomic, top));
+        for number in Ones((0..=FreeAreaId::WHOLE).fold(0, |regions, top| regions | has_some(top))) {
+            let Some(mut region) = self.lock::<P>(number) else { continue };
+            let Some(block) = region.reserve_to_shrink() else { continue };
+            region.set_type(block, migrate_type);
+            let pfn = region.pfn_of(block << BLOCK_SHIFT);
+            self.publish(&mut region);
+            drop(region);
+            P::hooks().trace(&Event::HighAtomic { pfn, reserved: false });
+            return true;
+        }
+        false
     }
 
     /// Frames in pageblocks of the high-order atomic reserve.
     #[must_use]
     pub fn highatomic(&self) -> u64 {
         self.highatomic.load(Ordering::Relaxed)
-    }
-
-    /// Changes the migrate type of the pageblock that holds `pfn` (`set_pageblock_migratetype()`).
-    ///
-    /// # Errors
-    /// [`IsolateError`] for a frame outside, or an isolated pageblock, which only un-isolation may change.
-    pub fn set_block_type<P: Platform>(&self, pfn: Pfn, migrate_type: MigrateType) -> Result<(), IsolateError> {
-        let index = self.index_of(pfn).ok_or(IsolateError::OutOfRange)?;
-        let mut core = self.lock::<P>();
-        let done = core.retype(index >> BLOCK_SHIFT, migrate_type);
-        self.publish(&core);
-        done
-    }
-
-    /// Recomputes everything that is kept beside the free maps and the state bytes. For tests: it holds the lock for long.
-    ///
-    /// # Errors
-    /// The first [`Violation`].
-    pub fn check(&self) -> Result<(), Violation> {
-        self.locked(|core| {
-            let published = [(&self.free, core.free, "free"), (&self.present, core.present, "present")];
-            for (published, found, what) in published {
-                let kept = published.load(Ordering::Relaxed);
-                if kept != found {
-                    return Err(Violation::Total { what, kept, found });
-                }
-            }
-            core.check()
-        })
     }
 
     /// Which addresses the zone holds.
@@ -419,9 +471,18 @@ impl<'m> Zone<'m> {
     pub fn present(&self) -> u64 {
         self.present.load(Ordering::Relaxed)
     }
+}
 
-    /// Looks at the zone's state with the lock held and interrupts off. The closure must be short, and must not call the allocator.
-    pub fn inspect<R>(&self, look: impl FnOnce(&ZoneCore<'m>) -> R) -> R {
-        self.locked(|core| look(core))
+/// The numbers of the bits that are set in a word, in ascending order.
+pub(crate) struct Ones(pub(crate) u64);
+
+impl Iterator for Ones {
+    type Item = u32;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        let lowest = core::num::NonZeroU64::new(self.0)?.trailing_zeros();
+        self.0 &= self.0 - 1;
+        Some(lowest)
     }
 }

@@ -127,10 +127,8 @@ fn machine(pair: Pair) -> (Arc<Zone<'static>>, Arc<Owner>) {
     };
     let runs = [PfnRange::from_len(Pfn::new(page), 2), PfnRange::from_len(Pfn::new(stones), 2 * STONES)];
     let span = PfnRange::new(runs[0].start.min(runs[1].start), runs[0].end.max(runs[1].end));
-    let blocks = vec![Pageblock::empty(MigrateType::Movable); span.end.as_u64().div_ceil(512) as usize].leak();
-    let states: &'static [AtomicU8] = Box::leak((0..span.end.as_u64()).map(|_| AtomicU8::new(0)).collect());
-    let words = vec![0u64; ZoneStorage::words(blocks.len())].leak();
-    let storage = ZoneStorage::from_parts(blocks, states, words).unwrap();
+    let raw = vec![core::mem::MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
+    let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
     let zone = Zone::new::<Host>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
     for run in runs {
         zone.release(run).unwrap();

@@ -44,8 +44,10 @@ pub struct Pageblock {
     pub managed: u16,
     /// What the block was for before it was isolated.
     pub saved_type: MigrateType,
+    /// The owner of the per-CPU lists that alone refill from it, a number above 0; 0 if it is not reserved.
+    pub reserved_by: u16,
     /// For use by the rooms above: deferral, ages.
-    pub spare: [u8; 47],
+    pub spare: [u8; 44],
 }
 
 impl Pageblock {
@@ -66,7 +68,8 @@ impl Pageblock {
             migrate_type,
             managed: 0,
             saved_type: migrate_type,
-            spare: [0; 47],
+            reserved_by: 0,
+            spare: [0; 44],
         }
     }
 

@@ -308,6 +308,13 @@ impl<'m> StateTable<'m> {
         Self { bytes: rest.get(..64).unwrap_or(rest) }
     }
 
+    /// The table of up to `frames` frames from `first` on, or of as many of them as there are.
+    #[must_use]
+    pub fn part(&self, first: usize, frames: usize) -> StateTable<'m> {
+        let rest = self.bytes.get(first..).unwrap_or_default();
+        Self { bytes: rest.get(..frames).unwrap_or(rest) }
+    }
+
     /// Makes every frame of the table the same. Only their owner may.
     #[inline]
     pub fn fill(&self, state: StateByte) {

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::{BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
+use pageblock_buddy::{Absent, BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
 use pageblock_compaction::{Compactor, Kcompactd};
 use pageblock_frame::sync::AtomicU32;
 use pageblock_frame::{Carver, CpuId, Hooks, MAX_NODES, MAX_ZONES, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
@@ -210,9 +210,9 @@ impl Plan {
         for run in self.map.usable_of(span).chain([end]) {
             let gap = PfnRange::new(at, run.start);
             for present in self.map.present_of(span) {
-                zone.mark_absent(present.intersect(gap), true);
+                zone.mark_absent(present.intersect(gap), Absent::Reserved);
             }
-            zone.mark_absent(gap, false);
+            zone.mark_absent(gap, Absent::Hole);
             at = run.end;
         }
         Ok(())

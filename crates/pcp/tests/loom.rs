@@ -66,10 +66,8 @@ impl<const HARD: bool> Fixture<HARD> {
     /// A zone of eight frames, and lists with room for two blocks on two CPUs.
     fn new() -> Arc<Self> {
         let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
-        let blocks = Box::leak(Box::new([Pageblock::empty(MigrateType::Movable)]));
-        let states: &'static [AtomicU8] = Box::leak((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
-        let words = Box::leak(vec![0u64; ZoneStorage::words(1)].into_boxed_slice());
-        let storage = ZoneStorage::from_parts(blocks.as_mut_slice(), states, words).unwrap();
+        let raw = vec![core::mem::MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
+        let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let zone =
             Zone::new::<Machine<HARD>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
         zone.release(span).unwrap();

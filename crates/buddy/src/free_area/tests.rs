@@ -36,11 +36,6 @@ proptest! {
                 let partial = |least: u32| tops.iter().filter(move |&(_, &top)| top >= least as i32 && top < 9);
                 let fragmented = partial(order).min_by_key(|&(&block, &top)| (top, block)).map(|(&block, _)| block);
                 prop_assert_eq!(sets.most_fragmented(t, order), fragmented);
-                let other = partial(order).filter(|&(&block, _)| Some(block) != fragmented)
-                    .min_by_key(|&(&block, &top)| (top, block)).map(|(&block, _)| block);
-                prop_assert_eq!(sets.most_fragmented_where(t, order, |block| Some(block) != fragmented), other);
-                let least = partial(order).max_by_key(|&(&block, &top)| (top, u32::MAX - block)).map(|(&block, _)| block);
-                prop_assert_eq!(sets.least_fragmented(t, order), least);
             }
             prop_assert_eq!(sets.lowest(FreeAreaId::new(MigrateType::Movable, 0)), None);
         }

@@ -12,7 +12,9 @@ use core::num::NonZeroU16;
 
 use pageblock_frame::{Pageblock, Platform};
 
-use super::{LOOKS_PER_HOLD, ZoneScan};
+use super::{LOOKS_PER_HOLD, Looked, ZoneScan};
+use crate::region::BLOCK_SHIFT;
+use crate::zone::Ones;
 
 /// The number that scanners left with a pageblock; see [`BlockView::note`](super::BlockView::note).
 ///
@@ -89,7 +91,8 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
     /// Which frame of a pageblock was in the way; see [`obstacle_of`].
     #[must_use]
     pub fn obstacle(&self, block: u32) -> Option<NonZeroU16> {
-        self.lock().blocks.get(block as usize).and_then(obstacle_of)
+        let Looked { region, block } = self.lock(block)?;
+        region.blocks.get(block as usize).and_then(obstacle_of)
     }
 
     /// Forgets what was left with the pageblocks `first + i` for which bit `i` of `which` is set.
@@ -99,22 +102,26 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
 
     /// Forgets what was left with all pageblocks.
     pub fn clear_notes(&self) {
-        for first in (0..self.blocks() as usize).step_by(LOOKS_PER_HOLD as usize) {
-            self.lock().blocks.iter_mut().skip(first).take(LOOKS_PER_HOLD as usize).for_each(forget);
+        for first in (0..self.blocks()).step_by(LOOKS_PER_HOLD as usize) {
+            let Some(Looked { mut region, block }) = self.lock(first) else { return };
+            region.blocks.iter_mut().skip(block as usize).take(LOOKS_PER_HOLD as usize).for_each(forget);
         }
     }
 
     fn change(&self, first: u32, which: u64, mut change: impl FnMut(u32, &mut Pageblock)) {
         let mut left = which;
-        if left == 0 {
-            return;
-        }
-        let mut core = self.lock();
         while left != 0 {
-            let i = left.trailing_zeros();
-            left &= left - 1;
-            if let Some(b) = core.blocks.get_mut((first + i) as usize) {
+            // One hold for all pageblocks of a region, which are all that there are where `first` is a multiple of 64.
+            let lowest = first + left.trailing_zeros();
+            let Some(Looked { mut region, .. }) = self.lock(lowest) else { return };
+            let offset = region.offset >> BLOCK_SHIFT;
+            for i in Ones(left) {
+                let Some(b) = region.blocks.get_mut((first + i - offset) as usize) else { break };
                 change(i, b);
+                left &= left - 1;
+            }
+            if region.blocks.get((lowest - offset) as usize).is_none() {
+                return;
             }
         }
     }

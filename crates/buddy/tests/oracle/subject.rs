@@ -78,7 +78,7 @@ impl Shape {
             assert_eq!(zone.release(range(part)), Ok(part.1 - part.0), "{}", self.name);
             oracle.manage(range(part));
         }
-        zone.mark_absent(span, false);
+        zone.mark_absent(span, pageblock_buddy::Absent::Hole);
         Driver::new(ZoneSubject(zone), oracle, self.pending.iter().copied().map(range).collect())
     }
 }
@@ -148,8 +148,7 @@ impl Subject for ZoneSubject {
     }
 
     fn block_type(&self, pfn: Pfn) -> MigrateType {
-        let block = (pfn.as_u64() - self.0.base().as_u64()) / PAGEBLOCK_FRAMES;
-        self.0.inspect(|core| core.pageblocks()[block as usize].migrate_type)
+        self.0.block_type(pfn).unwrap()
     }
 
     fn max_order(&self) -> Order {

@@ -26,7 +26,7 @@ const fn limit(failures: u32) -> usize {
 fn listed<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, order: Order, from: u32, most: usize) -> Listed {
     let mut out = [0; 64];
     let out_of = out.get_mut(..most.min(64)).unwrap_or_default();
-    let found = run.migration.scan.listed((MigrateType::Movable, order), from, out_of);
+    let found = run.migration.scan.listed(MigrateType::Movable, order, from, out_of);
     let mut blocks = Listed::new();
     out.into_iter().take(found).for_each(|block| keep(&mut blocks, block));
     blocks

@@ -27,7 +27,8 @@ fn run(scene: &Scene, compactor: &Compactor, request: &Request) -> (Outcome, Opt
 }
 
 fn skip_bits(scene: &Scene) -> Vec<bool> {
-    scene.zone.inspect(|core| core.skip_bits().iter().by_vals().collect())
+    let scan = scene.zone.scan::<P>(pageblock_buddy::Patience::Wait);
+    (0..scan.blocks()).map(|block| scan.is_skipped(block)).collect()
 }
 
 /// Half of every pageblock is free, and nothing of the rest can move.

@@ -123,7 +123,9 @@ impl BlockState {
             free: block.free,
             managed: block.managed,
         };
-        zone.inspect(|core| core.pageblocks().iter().map(state).collect())
+        let mut states = Vec::new();
+        zone.for_each_pageblock(|_, block| states.push(state(block)));
+        states
     }
 }
 

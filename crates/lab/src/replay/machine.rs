@@ -87,10 +87,7 @@ impl<'m> Machine<'m> {
 
     /// Pageblocks with every frame free.
     pub(crate) fn free_pageblocks(&self) -> u64 {
-        let whole = |zone: &Zone<'m>| {
-            zone.inspect(|core| core.pageblocks().iter().filter(|block| block.is_wholly_free()).count() as u64)
-        };
-        self.zones.iter().map(whole).sum()
+        self.zones.iter().map(Zone::whole_blocks).sum()
     }
 
     /// Serves a request as Linux's allocator would, reclaim and compaction excepted: first above the low watermark and without
@@ -174,7 +171,7 @@ impl<'m> Machine<'m> {
     pub(crate) fn maps(&self) -> Vec<[u64; PAGEBLOCK_FRAMES as usize / 64]> {
         let mut maps = Vec::new();
         for zone in &self.zones {
-            zone.inspect(|core| maps.extend(core.pageblocks().iter().map(|block| block.map)));
+            zone.for_each_pageblock(|_, block| maps.push(block.map));
         }
         maps
     }

@@ -44,7 +44,7 @@ impl Start {
             for &range in &zone.ram {
                 for (part, owner, _) in self.runs(range) {
                     if owner == ABSENT {
-                        ours.mark_absent(part, true);
+                        ours.mark_absent(part, pageblock_buddy::Absent::Reserved);
                     } else {
                         ours.release(part).map_err(|error| refused(error.to_string()))?;
                     }

@@ -1,7 +1,7 @@
 //! The facade beside the oracle: every operation, right and wrong, on machines of several shapes.
 
 use pageblock::{FreeError, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Region, RegionKind, ZoneLimits};
-use pageblock_frame::{AllocFlags, PAGEBLOCK_FRAMES};
+use pageblock_frame::AllocFlags;
 use pageblock_testkit::host::is_balanced;
 use pageblock_testkit::{Counts, Driver, FreeFault, Oracle, Subject, strategy};
 use proptest::prelude::*;
@@ -117,8 +117,7 @@ impl Subject for FacadeSubject {
 
     fn block_type(&self, pfn: Pfn) -> MigrateType {
         let Some(zone) = self.0.zone_of(pfn) else { return MigrateType::Movable };
-        let block = (pfn.as_u64() - zone.base().as_u64()) / PAGEBLOCK_FRAMES;
-        zone.inspect(|core| core.pageblocks()[block as usize].migrate_type)
+        zone.block_type(pfn).unwrap_or_default()
     }
 
     fn max_order(&self) -> Order {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use pageblock::{FreeError, Gfp, MigrateType, Order, Pfn, PfnRange};
-use pageblock_frame::{AllocFlags, PAGEBLOCK_FRAMES};
+use pageblock_frame::AllocFlags;
 use pageblock_testkit::{Counts, FreeFault, Subject};
 
 use crate::machine::{Booted, CPUS, is_balanced, kicks_are_answered, lock_free, on_cpu};
@@ -118,8 +118,7 @@ impl Subject for Stack {
     }
 
     fn block_type(&self, pfn: Pfn) -> MigrateType {
-        let block = (pfn.as_u64() / PAGEBLOCK_FRAMES) as usize;
-        self.frames.zones()[0].inspect(|core| core.pageblocks()[block].migrate_type)
+        self.frames.zones()[0].block_type(pfn).unwrap()
     }
 
     fn max_order(&self) -> Order {

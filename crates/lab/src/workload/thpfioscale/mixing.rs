@@ -58,13 +58,14 @@ impl Mixing {
 
     /// The types of a zone's pageblocks, which are counted.
     fn look(&mut self, zone: &Zone<'_>) -> Vec<MigrateType> {
-        zone.inspect(|core| {
-            let blocks = core.pageblocks();
-            for block in blocks.iter().filter(|block| block.managed > 0) {
+        let mut types = Vec::new();
+        zone.for_each_pageblock(|_, block| {
+            if block.managed > 0 {
                 self.pageblocks[column(block.migrate_type)] += 1;
                 self.free[column(block.migrate_type)] += u64::from(block.free);
             }
-            blocks.iter().map(|block| block.migrate_type).collect()
-        })
+            types.push(block.migrate_type);
+        });
+        types
     }
 }

@@ -1,0 +1,154 @@
+//! Memory that comes: giving frames to the allocator at boot or later, and recording those that are not its own.
+
+use pageblock_frame::sync::Ordering;
+use pageblock_frame::{Pfn, PfnRange, StateByte};
+
+use crate::edit::aligned_pieces;
+use crate::error::ZoneError;
+use crate::region::{BLOCK_SHIFT, Region};
+use crate::zone::Zone;
+
+/// Why a frame that does not belong to the allocator does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Absent {
+    /// It exists and is in other use: firmware, the kernel's image, metadata.
+    Reserved,
+    /// It does not exist.
+    Hole,
+}
+
+/// A run of frames in one region.
+#[derive(Clone, Copy)]
+struct Part {
+    region: u32,
+    /// Index of the first in the region.
+    index: u32,
+    frames: u32,
+}
+
+impl Zone<'_> {
+    /// Gives frames to the allocator: at boot, or when memory is added. They start out free, in movable pageblocks.
+    /// Returns how many there were. Two CPUs must not release overlapping ranges at once.
+    ///
+    /// # Errors
+    /// [`ZoneError::OutOfRange`] for frames outside the zone, [`ZoneError::Overlap`] if one of them belongs to the
+    /// allocator already. Nothing has changed then.
+    pub fn release(&self, range: PfnRange) -> Result<u64, ZoneError> {
+        if range.is_empty() {
+            return Ok(0);
+        }
+        if range.start < self.span().start || range.end > self.span().end {
+            return Err(ZoneError::OutOfRange(range));
+        }
+        for part in self.parts(range) {
+            let taken = self.locked(part.region, |region| region.first_managed_of(part)).flatten();
+            if let Some(taken) = taken {
+                return Err(ZoneError::Overlap(taken));
+            }
+        }
+        for part in self.parts(range) {
+            self.locked(part.region, |region| {
+                let was_reserved = region.release(part);
+                self.publish(region);
+                self.managed.fetch_add(u64::from(part.frames), Ordering::Relaxed);
+                self.present.fetch_add(u64::from(part.frames) - was_reserved, Ordering::Relaxed);
+            });
+        }
+        Ok(range.len())
+    }
+
+    /// Records frames that exist but are not the allocator's, or that do not exist, so that a wrong free of
+    /// one is named. Frames that belong to the allocator are left alone.
+    pub fn mark_absent(&self, range: PfnRange, absent: Absent) {
+        for part in self.parts(range.intersect(self.span())) {
+            let marked = self.locked(part.region, |region| region.mark_absent(part, absent));
+            if absent == Absent::Reserved {
+                self.present.fetch_add(marked.unwrap_or(0), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A range inside the zone, region by region.
+    fn parts(&self, range: PfnRange) -> impl Iterator<Item = Part> + use<> {
+        let shift = self.region_shift();
+        let (mut at, end) =
+            (range.start.as_u64() - self.base().as_u64(), range.end.as_u64().saturating_sub(self.base().as_u64()));
+        core::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let region = at >> shift;
+            let next = ((region + 1) << shift).min(end);
+            let index = at - (region << shift);
+            let part = Part { region: region as u32, index: index as u32, frames: (next - at) as u32 };
+            at = next;
+            Some(part)
+        })
+    }
+}
+
+impl Region<'_> {
+    /// Makes frames the allocator's, free. Returns how many had been marked as reserved.
+    fn release(&mut self, part: Part) -> u64 {
+        let mut was_reserved = 0;
+        for (index, order) in aligned_pieces(part.index, part.frames, self.max_order) {
+            was_reserved += self.clear_absent(index, 1 << order);
+            for block in index >> BLOCK_SHIFT..((index + (1u32 << order) - 1) >> BLOCK_SHIFT) + 1 {
+                if let Some(b) = self.blocks.get_mut(block as usize) {
+                    b.managed += (1u32 << order).min(1 << BLOCK_SHIFT) as u16;
+                }
+            }
+            self.give(index, order);
+        }
+        self.managed += u64::from(part.frames);
+        was_reserved
+    }
+
+    /// The first frame of the part that belongs to the allocator, if there is one.
+    fn first_managed_of(&self, part: Part) -> Option<Pfn> {
+        let mut pieces = aligned_pieces(part.index, part.frames, self.max_order);
+        pieces.find_map(|(index, order)| self.first_managed(index, 1 << order)).map(|index| self.pfn_of(index))
+    }
+
+    /// The first frame of the run that is free or held, if there is one.
+    fn first_managed(&self, index: u32, frames: u32) -> Option<u32> {
+        let blocks = (index >> BLOCK_SHIFT) as usize..((index + frames - 1) >> BLOCK_SHIFT) as usize + 1;
+        if self.blocks.get(blocks).is_some_and(|blocks| blocks.iter().all(|b| b.managed == 0)) {
+            return None;
+        }
+        (index..index + frames).find(|&i| !self.none_free(i, 1) || self.states.head_of(i).is_some())
+    }
+
+    /// Forgets that frames were reserved or holes. Returns how many were reserved.
+    fn clear_absent(&mut self, index: u32, frames: u32) -> u64 {
+        if !self.absent_marked {
+            return 0;
+        }
+        let mut reserved = 0;
+        for frame in index..index + frames {
+            reserved += u64::from(self.states.get(frame) == StateByte::RESERVED);
+            self.states.set(frame, StateByte::INSIDE);
+        }
+        reserved
+    }
+
+    /// Marks frames that are not the allocator's. Returns how many were not marked before.
+    fn mark_absent(&mut self, part: Part, absent: Absent) -> u64 {
+        self.absent_marked = true;
+        let state = match absent {
+            Absent::Reserved => StateByte::RESERVED,
+            Absent::Hole => StateByte::HOLE,
+        };
+        let mut marked = 0;
+        for index in part.index..part.index + part.frames {
+            let unmanaged = self.blocks.get((index >> BLOCK_SHIFT) as usize).is_none_or(|b| b.managed == 0);
+            if self.states.get(index) == StateByte::INSIDE
+                && (unmanaged || self.none_free(index, 1) && self.states.head_of(index).is_none())
+            {
+                self.states.set(index, state);
+                marked += 1;
+            }
+        }
+        marked
+    }
+}
