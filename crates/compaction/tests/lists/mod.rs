@@ -106,7 +106,7 @@ impl Fixture {
     /// Every frame is in one place, and all accounts say so.
     fn settled(&self, held: u64) {
         assert_eq!(self.lists.check(), Ok(()));
-        settled(&self.owner, held + self.lists.frames());
+        settled(&self.zone, &self.owner, held + self.lists.frames());
     }
 
     /// All that CPU 0 can still get: none of it is in the pair.
@@ -258,7 +258,7 @@ fn a_withheld_pageblock_gets_its_frames_back_and_keeps_them() {
         fixture.nothing_of_the_pair();
         assert_eq!(fixture.lists.wait(0), Ok(()));
         // The last frame of the pair is the page, which its owner gives up: then the scanner has all of it.
-        fixture.owner.drop_page();
+        fixture.owner.drop_page(&fixture.zone);
         let scan = fixture.zone.scan::<TwoCpus>(Patience::Wait);
         assert_eq!(scan.capture(BLOCK * 512, Order::new(1).unwrap(), MigrateType::Movable), Some(PAIR.start));
         fixture.lists.end_isolation();

@@ -5,6 +5,7 @@ mod callbacks;
 mod common;
 mod daemon;
 mod faults;
+mod figures;
 mod notes;
 mod patches;
 mod scenes;
