@@ -72,7 +72,7 @@ fn by_another<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
 }
 
 fn bulks(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("bulk");
+    let mut group = criterion.benchmark_group("262,144 frames one by one, one thread");
     group.throughput(Throughput::Elements(POOL)).sample_size(10);
     bulk::<Floor<true>>(&mut group);
     bulk::<Machine>(&mut group);

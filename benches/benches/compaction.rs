@@ -6,7 +6,7 @@ use pageblock_benches::moves::{Freed, HalfFull};
 use pageblock_compaction::Config;
 
 fn pageblock(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("compaction/one pageblock");
+    let mut group = criterion.benchmark_group("compaction makes one pageblock of 1 GiB, half of it free");
     group.sample_size(20);
     for (freed, state) in [(Freed::InRuns(256), "freed in runs"), (Freed::Singly, "freed singly")] {
         for (name, config) in [("default", Config::default()), ("Linux 6.1", Config::linux_6_1())] {

@@ -12,7 +12,7 @@ fn munlock(criterion: &mut Criterion) {
     for (placement, set) in Placement::ALL.into_iter().zip(["one-node", "interleaved", "huge"]) {
         let tables = SoftArea::descriptors(placement, PAGES);
         let area = SoftArea::new(placement, PAGES, &tables);
-        let mut group = criterion.benchmark_group(format!("munlock/{set}"));
+        let mut group = criterion.benchmark_group(format!("munlock of 256 MiB, {set}"));
         group.throughput(Throughput::Elements(PAGES)).sample_size(20);
         let columns = (0..8).map(|patches| (format!("step{patches}"), Steps::seed(patches)));
         for (name, steps) in columns.chain([("default".to_owned(), Steps::default())]) {

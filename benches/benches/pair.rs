@@ -29,7 +29,7 @@ fn every_order<A: Frames>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str) 
 }
 
 fn pairs(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("pair");
+    let mut group = criterion.benchmark_group("one block allocated and freed, one thread, ns a pair");
     pair::<Floor<false>, 0>(&mut group, "floor");
     pair::<Floor<true>, 0>(&mut group, "floor-with-state");
     every_order::<Machine>(&mut group, "pageblock");

@@ -35,7 +35,7 @@ fn pair<S: Shared, const ORDER: u8>(group: &mut BenchmarkGroup<'_, WallTime>) {
 }
 
 fn pairs(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("two_threads/pair");
+    let mut group = criterion.benchmark_group("one block allocated and freed beside a second thread");
     pair::<Floor<true>, 0>(&mut group);
     pair::<Machine, 0>(&mut group);
     pair::<Machine, 1>(&mut group);
@@ -79,7 +79,7 @@ fn mix<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
 }
 
 fn mixes(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("two_threads/mix");
+    let mut group = criterion.benchmark_group("random orders 0 to 3, half occupied, beside a second thread");
     group.throughput(Throughput::Elements(STEPS as u64)).sample_size(20);
     mix::<Machine>(&mut group);
     mix::<FrameAlloc<Summary>>(&mut group);
@@ -107,7 +107,7 @@ fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
 }
 
 fn bulks(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("two_threads/bulk");
+    let mut group = criterion.benchmark_group("262,144 frames one by one beside a second thread");
     group.throughput(Throughput::Elements(POOL)).sample_size(10);
     bulk::<Machine>(&mut group);
     bulk::<FrameAlloc<Summary>>(&mut group);

@@ -56,8 +56,11 @@ pub(super) fn rows_of<A: Frames + 'static>(prefix: &str) -> Vec<Row> {
         let names = vec![format!("{prefix}lines.{name}.64"), format!("{prefix}busiest.{name}.64")];
         rows.push(Row::several(Kind::Lines, names, move || moves(&watch::<A>(work, EIGHT))));
         // In the ring no CPU has more to free than it allocates: no lock is ever needed.
-        let work = if matches!(work, Loop::Ring) { Loop::OneWay } else { work };
-        let name = format!("{prefix}locked.{name}");
+        let (name, work) = match work {
+            Loop::Ring => continue,
+            Loop::OneWay => (format!("{prefix}locked.pc"), work),
+            _ => (format!("{prefix}locked.{name}"), work),
+        };
         rows.push(Row::one(Kind::Lines, name, move || locked(&watch::<A>(work, SIXTEEN))));
     }
     rows
