@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let huge = FRAMES.alloc_order(Order::new(9).ok_or("no such order")?, Gfp::HIGHUSER_MOVABLE)?;
     let page = FRAMES.alloc(Gfp::KERNEL)?;
     println!("{huge:?}\n{page:?}");
-    FRAMES.zones().iter().for_each(|zone| print!("{}", zone.buddyinfo()));
+    FRAMES.zones().for_each(|zone| print!("{}", zone.buddyinfo()));
 
     let (pfn, order) = page.into_raw();
     // SAFETY: the page is ours, and unused; the second free of it is refused.

@@ -4,12 +4,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
-use pageblock_buddy::{FreeError, Violation, Zone};
+use pageblock_buddy::{FreeError, Violation};
 use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{
-    Gfp, Hooks, NodeId, Order, Pfn, PfnRange, Platform, StateByte, claim_frames, const_unless_model,
-};
+use pageblock_frame::{Gfp, Hooks, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model};
 use pageblock_memmap::{Region, RegionReport};
 
 use crate::config::Config;
@@ -21,6 +19,7 @@ use crate::init::Plan;
 use crate::inner::Inner;
 use crate::request::{Request, prepare};
 use crate::stats::Stats;
+use crate::zones::ZoneView;
 
 /// The page allocator of a machine `P`. Lives in a static; all its methods take `&self` and may be called from every CPU,
 /// and from interrupt handlers with [`Gfp::ATOMIC`].
@@ -292,6 +291,9 @@ impl<P: Platform> PageAllocator<P> {
     #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     pub unsafe fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
         let inner = self.inner.get().ok_or(FreeError::OutOfRange)?;
+        if range.is_empty() {
+            return Ok(());
+        }
         let zone = inner.zone_of_range(range).ok_or(FreeError::OutOfRange);
         zone.and_then(|zone| zone.free_range::<P>(range)).map_err(|error| self.bad_free(error))
     }
@@ -333,21 +335,6 @@ impl<P: Platform> PageAllocator<P> {
         self.inner.get().map_or(Stats { bad_frees, ..Stats::default() }, |inner| Stats::of::<P>(inner, bad_frees))
     }
 
-    /// The zones, by node and then by kind; none before initialisation. For looking at them: what is freed behind the
-    /// allocator's back can be handed out twice.
-    #[must_use]
-    pub fn zones(&self) -> &'static [Zone<'static>] {
-        self.inner.get().map_or(&[], |inner| inner.zones)
-    }
-
-    /// The zone that has a frame, be it reserved; `None` for a frame that is in no zone, or a hole in one.
-    #[must_use]
-    pub fn zone_of(&self, pfn: Pfn) -> Option<&'static Zone<'static>> {
-        let zone = self.inner.get()?.zone_of(pfn)?;
-        let index = zone.index_of(pfn)?;
-        (zone.states().get(index) != StateByte::HOLE).then_some(zone)
-    }
-
     /// What became of the memory map at boot: what was dropped and why.
     #[must_use]
     pub fn boot_report(&self) -> Option<&'static RegionReport> {
@@ -374,7 +361,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// The first [`Violation`].
     pub fn check(&self) -> Result<(), Violation> {
-        self.zones().iter().try_for_each(Zone::check)
+        self.zones().try_for_each(ZoneView::check)
     }
 }
 

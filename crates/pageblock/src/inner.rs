@@ -239,9 +239,10 @@ impl<P: Platform> Inner<P> {
         if parts().map(|(_, part)| part.len()).sum::<u64>() != range.len() {
             return Err(AddError::OutsideZones(range));
         }
-        // All parts are looked at first, so that a refusal leaves none behind.
-        for (zone, part) in parts() {
-            if let Some(taken) = first_managed(zone, part) {
+        // All is looked at first, so that a refusal leaves nothing behind. Spans of several nodes may interleave, so that a frame
+        // inside a zone of the region's node may be another zone's.
+        for zone in self.zones {
+            if let Some(taken) = first_managed(zone, range.intersect(zone.span())) {
                 return Err(AddError::Overlap(taken));
             }
         }

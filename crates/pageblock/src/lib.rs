@@ -66,6 +66,7 @@ mod stats;
 mod threads;
 mod view;
 mod vmstat;
+mod zones;
 
 pub use allocator::PageAllocator;
 pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
@@ -76,6 +77,7 @@ pub use report::Report;
 pub use stall::{STALL_BUCKETS, STALL_LIMIT, Stalls};
 pub use stats::Stats;
 pub use vmstat::VmStat;
+pub use zones::ZoneView;
 
 pub use pageblock_buddy::{
     BoostArithmetic, BoostRule, FairPolicy, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents,
@@ -83,8 +85,8 @@ pub use pageblock_buddy::{
 pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, VmStat as CompactionVmStat};
 pub use pageblock_frame::sync::PerCpuPtr;
 pub use pageblock_frame::{
-    CpuId, Gfp, Hooks, IrqState, MigrateType, NoHooks, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Platform,
-    ZoneKind,
+    CpuId, FrameState, Gfp, Hooks, IrqState, MigrateType, NoHooks, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr,
+    Platform, ZoneKind,
 };
 pub use pageblock_memmap::{
     AcpiTableError, DeviceTree, DeviceTreeError, Loaded, PhysRange, Region, RegionKind, Slit, Srat, ZoneLimits,

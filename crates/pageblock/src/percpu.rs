@@ -1,5 +1,6 @@
 //! What a kernel does about the per-CPU lists: emptying them, kicks, CPUs that come and go.
 
+use pageblock_frame::sync::Pinned;
 use pageblock_frame::{CpuId, Platform};
 use pageblock_pcp::{Drain, PcpError, PcpLists, PcpViolation};
 
@@ -61,25 +62,46 @@ impl<P: Platform> PageAllocator<P> {
     /// [`drain`](Self::drain) empties.
     ///
     /// # Errors
-    /// [`PcpError::Busy`] if it is offline already, or this is an interrupt on top of an allocation.
+    /// [`PcpError::Busy`] if it is offline already, or this is an interrupt on top of an allocation. Nothing has changed then: the
+    /// CPU is online in every zone or in none.
     pub fn go_offline(&self) -> Result<(), PcpError> {
-        self.lists().filter(|lists| lists.cpus() > 0).try_for_each(PcpLists::go_offline)
+        let _here = Pinned::<P>::new();
+        let lists = || self.lists().filter(|lists| lists.cpus() > 0);
+        for (zones, of_zone) in lists().enumerate() {
+            if let Err(error) = of_zone.go_offline() {
+                // The zones before it have been left a moment ago, by this CPU, so that they take it back.
+                lists().take(zones).for_each(return_to);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Empties the lists of a CPU that is offline.
     ///
     /// # Errors
-    /// [`PcpError::Online`] if it is not, [`PcpError::NoSuchCpu`].
+    /// [`PcpError::Online`] if it is not, [`PcpError::NoSuchCpu`]. The lists of all zones in which the CPU is offline are empty
+    /// all the same.
     pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
-        self.lists().filter(|lists| lists.cpus() > 0).try_for_each(|lists| lists.take_over(cpu))
+        let lists = self.lists().filter(|lists| lists.cpus() > 0);
+        lists.fold(Ok(()), |result, lists| result.and(lists.take_over(cpu)))
     }
 
     /// This CPU is back, and uses its lists again.
     ///
     /// # Errors
-    /// [`PcpError::Online`] if it was not offline.
+    /// [`PcpError::Online`] if it was offline in no zone.
     pub fn come_online(&self) -> Result<(), PcpError> {
-        self.lists().filter(|lists| lists.cpus() > 0).try_for_each(PcpLists::come_online)
+        let _here = Pinned::<P>::new();
+        let mut came = false;
+        let mut result = Ok(());
+        for lists in self.lists().filter(|lists| lists.cpus() > 0) {
+            match lists.come_online() {
+                Ok(()) => came = true,
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        if came && matches!(result, Err(PcpError::Online(_))) { Ok(()) } else { result }
     }
 
     /// Compares the per-CPU lists with the state bytes, while nobody else uses the allocator; for tests.
@@ -89,4 +111,10 @@ impl<P: Platform> PageAllocator<P> {
     pub fn check_lists(&self) -> Result<(), PcpViolation> {
         self.lists().try_for_each(PcpLists::check)
     }
+}
+
+/// Undoes a leave of a moment ago. A CPU that has taken the lists over meanwhile gives them back within a few tries.
+fn return_to<P: Platform>(left: &PcpLists<'_, P>) {
+    const TRIES: u32 = 8;
+    let _ = (0..TRIES).find(|_| !matches!(left.come_online(), Err(PcpError::Taken(_))));
 }

@@ -57,6 +57,6 @@ impl<P: Platform> PageAllocator<P> {
     /// ```
     #[must_use]
     pub fn events(&self) -> ZoneEvents {
-        self.zones().iter().fold(ZoneEvents::default(), |sum, zone| sum.plus(&zone.events()))
+        self.zones().fold(ZoneEvents::default(), |sum, zone| sum.plus(&zone.events()))
     }
 }

@@ -76,7 +76,7 @@ impl<P: Platform> PageAllocator<P> {
 
 impl<P: Platform> Display for Report<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let zones = self.allocator.zones();
+        let zones = self.allocator.inner().map_or(&[][..], |inner| inner.zones);
         let mut each = |line: &dyn Fn(&Zone<'_>, &mut fmt::Formatter<'_>) -> fmt::Result| {
             zones.iter().try_for_each(|zone| line(zone, f))
         };

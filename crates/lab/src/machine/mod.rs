@@ -227,7 +227,7 @@ impl Machine {
     }
 
     fn remember_scanners(&self, at: &ScanPositions) {
-        let zone = self.memory.allocator().zones().iter().find(|zone| zone.span() == at.zone);
+        let zone = self.memory.allocator().zones().find(|zone| zone.span() == at.zone);
         let mut all = self.scanners.get();
         if let Some(zone) = zone {
             all[zone.kind().index()] = Some((at.migrate, at.free));

@@ -19,7 +19,7 @@ pub(super) struct Threads {
 impl Machine {
     /// Starts a thread of each kind for each node.
     pub(super) fn start_threads(&self) {
-        let nodes = self.memory.allocator().zones().iter().map(|zone| zone.node().index() + 1).max().unwrap_or(0);
+        let nodes = self.memory.allocator().zones().map(|zone| zone.node().index() + 1).max().unwrap_or(0);
         for node in (0..nodes).map(|node| NodeId::new(node as u8)) {
             let (kswapd, kcompactd) = (self.spawn(Reclaiming { node }), self.spawn(Compacting { node }));
             self.threads.kswapd.borrow_mut().push(kswapd);

@@ -77,7 +77,7 @@ impl Dirty {
 impl Machine {
     /// Pages that could be dirty: free ones, and those of files.
     fn dirtyable(&self) -> u64 {
-        let free: u64 = self.memory.allocator().zones().iter().map(pageblock::Zone::free_frames).sum();
+        let free: u64 = self.memory.allocator().zones().map(pageblock::ZoneView::free_frames).sum();
         free + self.memory.counts().file
     }
 

@@ -33,7 +33,7 @@ fn nothing_works_before_init() {
         assert_eq!(frames.free(Pfn::new(0), Order::ZERO), Err(FreeError::OutOfRange));
         assert_eq!(frames.add_memory(memory(MIB)[0]), Err(AddError::NotInitialised));
     }
-    assert!(frames.zones().is_empty() && frames.zone_of(Pfn::new(0)).is_none() && frames.boot_report().is_none());
+    assert!(frames.zones().len() == 0 && frames.zone_of(Pfn::new(0)).is_none() && frames.boot_report().is_none());
     assert_eq!(frames.buddyinfo().to_string(), "");
 }
 
@@ -56,7 +56,7 @@ fn a_failed_init_can_be_repeated() {
     let failed = frames.init_simulated(memory(64 * MIB), &Config::new(), storage(100));
     let required = PageAllocator::<Machine>::metadata_bytes(memory(64 * MIB), &Config::new()).unwrap();
     assert_eq!(failed, Err(InitError::StorageTooSmall { required, given: 100 }));
-    assert!(frames.zones().is_empty());
+    assert!(frames.zones().len() == 0);
     assert!(frames.init_simulated(memory(64 * MIB), &Config::new(), storage(required)).is_ok());
 }
 
@@ -246,6 +246,20 @@ fn memory_can_be_added_inside_the_zones() {
     assert_eq!((after.managed, after.free), (before.managed + 1536, before.free + 1536));
     assert_eq!(after.present, before.present);
     assert!(zone(&frames, 0, ZoneKind::Dma32).watermarks().min > marks.min);
+    frames.check().unwrap();
+}
+
+/// A region's frames may be another node's, where the spans of nodes interleave.
+#[test]
+fn memory_of_another_node_is_not_added() {
+    let node =
+        |number: u64| Region::from((number * 64 * MIB, 64 * MIB, true)).with_node(NodeId::new((number % 2) as u8));
+    let frames = boot(&[0, 1, 2, 3].map(node), &Config::new().zones(ZoneLimits::single()));
+    let before = frames.stats();
+    // SAFETY: hosted frames have nothing behind them.
+    let added = unsafe { frames.add_memory(Region::new(64 * MIB, 128 * MIB, RegionKind::Usable)) };
+    assert_eq!(added, Err(AddError::Overlap(Pfn::new(64 << 8))), "node 1 has it, inside node 0's span");
+    assert_eq!(frames.stats(), before);
     frames.check().unwrap();
 }
 

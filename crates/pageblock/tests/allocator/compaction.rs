@@ -6,6 +6,7 @@ use pageblock::{
     AllocError, CompactError, CompactionConfig, Config, ContigError, Gfp, MigrateType, Next, NodeId, Order,
     PageAllocator, PcpConfig, Pfn, PfnRange, SlowPath, ZoneKind, ZoneLimits,
 };
+use pageblock_frame::FrameState;
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_testkit::host::record;
@@ -64,8 +65,8 @@ impl<const N: usize> Scene<N> {
         assert_eq!((self.owner.lent(), self.owner.collisions(), stats.bad_frees), (0, 0, 0));
         for (pfn, page) in self.owner.pages().iter() {
             let zone = self.frames.zone_of(*pfn).unwrap();
-            let state = zone.states().get(zone.index_of(*pfn).unwrap());
-            assert!(state.allocated_as(page.order).is_some(), "{pfn}: {state:?}");
+            let state = zone.state_of(*pfn).unwrap();
+            assert!(matches!(state, FrameState::Allocated(order, _) if order == page.order), "{pfn}: {state:?}");
         }
     }
 
@@ -159,7 +160,8 @@ fn a_huge_page_that_would_be_nice_to_have_gives_up_when_compaction_is_deferred()
 fn compaction_on_demand_gathers_what_is_free() {
     let scene = Scene::<1>::new(&Config::new());
     scene.scatter(4);
-    let whole = |frames: &PageAllocator<Machine>| frames.zones()[0].counts().by_order[9..].iter().sum::<u64>();
+    let whole =
+        |frames: &PageAllocator<Machine>| frames.zones().next().unwrap().counts().by_order[9..].iter().sum::<u64>();
     let before = whole(&scene.frames);
     let counts = scene.frames.compact_zone(NodeId::new(0), ZoneKind::Normal).unwrap();
     assert!(counts.migrated > 0);
@@ -228,7 +230,7 @@ fn frames_on_lists_are_gathered_too() {
     let block = scene.frames.alloc_order(HUGE, Gfp::HIGHUSER_MOVABLE).unwrap();
     assert_eq!((block.order(), scene.frames.stats().listed), (HUGE, 0));
     let zone = scene.frames.zone_of(block.pfn()).unwrap();
-    assert_eq!(zone.states().get(zone.index_of(block.pfn()).unwrap()).migrate_type(), Some(MigrateType::Movable));
+    assert_eq!(zone.state_of(block.pfn()), Some(FrameState::Allocated(HUGE, Some(MigrateType::Movable))));
     drop(block);
     scene.check();
 }

@@ -1,7 +1,9 @@
 //! The limit on dirty pages: a page that will be written goes to a zone above its watermark and reserve, whose turn it is, and which has
 //! room for more that is dirty; where no zone has all three, kswapd is woken and the limit ignored (claim C13 of seed 003).
 
-use pageblock::{Config, ConfigError, DirtyLimit, FairPolicy, Gfp, PcpConfig, Pfn, Region, Watermarks, Zone, ZoneKind};
+use pageblock::{
+    Config, ConfigError, DirtyLimit, FairPolicy, Gfp, PcpConfig, Pfn, Region, Watermarks, ZoneKind, ZoneView,
+};
 use pageblock_frame::reclaim::{FilePages, Shrunk};
 
 use crate::machine::{Booted, GIB, MIB, boot_on, zone};
@@ -29,7 +31,7 @@ fn spread<P: pageblock::Platform>(frames: &Booted<P>, gfp: Gfp, count: usize) ->
     let mut served = (0, 0);
     for _ in 0..count {
         let (pfn, _) = frames.alloc(gfp).unwrap().into_raw();
-        match frames.zone_of(pfn).map(Zone::kind) {
+        match frames.zone_of(pfn).map(ZoneView::kind) {
             Some(ZoneKind::Dma32) => served.0 += 1,
             Some(ZoneKind::Normal) => served.1 += 1,
             other => panic!("{pfn} is in {other:?}"),
@@ -120,7 +122,8 @@ fn where_all_are_dirty_kswapd_is_woken_and_the_limit_ignored() {
         dirty(&[(ZoneKind::Normal, 100_000), (ZoneKind::Dma32, 100_000)]);
         pressed::owner(|_| Shrunk::default());
         // Above low, below high: a request is served at once, and kswapd would have something to do.
-        for zone in frames.zones() {
+        for kind in [ZoneKind::Normal, ZoneKind::Dma32] {
+            let zone = zone(&*frames, 0, kind);
             zone.set_watermarks(Watermarks { min: 10, low: 20, high: zone.managed() });
         }
         assert_eq!(spread(&frames, PAGE, 1), (0, 1));

@@ -1,6 +1,6 @@
 //! The fair-zone policy (seed 003): zones serve in proportion to their sizes, and what its versions differ in.
 
-use pageblock::{Config, FairPolicy, Gfp, PcpConfig, Region, Watermarks, Zone, ZoneKind, ZoneLimits};
+use pageblock::{Config, FairPolicy, Gfp, PcpConfig, Region, Watermarks, ZoneKind, ZoneLimits, ZoneView};
 use pageblock_frame::Pfn;
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn fill(frames: &Booted<OwnThread>, count: u64, log2: impl Fn(u64) -> u8) -> [u6
 }
 
 fn held(frames: &Booted<OwnThread>, node: usize, kind: ZoneKind) -> u64 {
-    let mut zones = frames.zones().iter().filter(|zone| zone.node().index() == node && zone.kind() == kind);
+    let mut zones = frames.zones().filter(|zone| zone.node().index() == node && zone.kind() == kind);
     zones.next().map_or(0, |zone| zone.managed() - zone.free_frames())
 }
 
@@ -106,7 +106,9 @@ fn as_released_a_zone_that_jumps_over_nothing_left_is_never_depleted() {
         let frames = boot_on::<OwnThread>(&two_zones(512 * MIB, 512 * MIB), &config).unwrap();
         // Odd batches, over whose end blocks of two jump.
         let marks = Watermarks { min: 400, low: 500, high: 601 };
-        frames.zones().iter().for_each(|zone| zone.set_watermarks(marks));
+        for kind in [ZoneKind::Dma32, ZoneKind::Normal] {
+            zone(&*frames, 0, kind).set_watermarks(marks);
+        }
         share(fill(&frames, 10_000, |_| 1))
     };
     assert_eq!(split(FairPolicy::Linux3_17AsReleased), 0.0);
@@ -172,15 +174,15 @@ fn reserves_are_respected_and_only_the_rate_of_filling_changes() {
     let fill_up = |form: FairPolicy| {
         let config = Config::linux_3_13().fair_zones(form).per_cpu_lists(None).lowmem_reserve_ratio([16, 16, 32, 32]);
         let frames = boot_on::<OwnThread>(&map, &config).unwrap();
-        let floor = |zone: &Zone<'_>| zone.watermarks().low + zone.lowmem_reserve()[ZoneKind::Movable.index()];
+        let floor = |zone: ZoneView| zone.watermarks().low + zone.lowmem_reserve()[ZoneKind::Movable.index()];
         pressed::wakes();
         let mut first_full = None;
         // The fast path stops where the low watermarks and reserves begin.
         let nowait = Gfp::HIGHUSER_MOVABLE.difference(Gfp::DIRECT_RECLAIM);
-        while frames.zones().iter().any(|zone| zone.free_frames() > floor(zone)) {
-            let before: Vec<u64> = frames.zones().iter().map(Zone::free_frames).collect();
+        while frames.zones().any(|zone| zone.free_frames() > floor(zone)) {
+            let before: Vec<u64> = frames.zones().map(ZoneView::free_frames).collect();
             let _ = frames.alloc(nowait).unwrap().into_raw();
-            for (zone, before) in frames.zones().iter().zip(before) {
+            for (zone, before) in frames.zones().zip(before) {
                 let taken = zone.free_frames() < before;
                 assert!(
                     !taken || before > floor(zone) || zone.kind() == ZoneKind::Normal,
@@ -188,7 +190,7 @@ fn reserves_are_respected_and_only_the_rate_of_filling_changes() {
                     zone.kind()
                 );
             }
-            let normal = zone(&*frames, 0, ZoneKind::Normal);
+            let normal = frames.zones().find(|zone| zone.kind() == ZoneKind::Normal).unwrap();
             if first_full.is_none() && normal.free_frames() <= floor(normal) {
                 first_full = Some(held(&frames, 0, ZoneKind::Dma32));
             }

@@ -121,3 +121,14 @@ fn blocks_can_be_split_and_given_back_in_pieces() {
     assert_eq!((frames.stats().free, frames.stats().bad_frees), (managed, 0));
     frames.check().unwrap();
 }
+
+#[test]
+fn a_block_that_is_used_up_is_no_bad_free() {
+    let frames = boot(&memory(16 * MIB), &Config::new());
+    let end = frames.zones().next().unwrap().span().end;
+    // SAFETY: hosted frames have nothing behind them, and there are none in an empty range.
+    assert_eq!(unsafe { frames.free_range(PfnRange::new(end, end)) }, Ok(()));
+    let held: Vec<_> = std::iter::from_fn(|| frames.alloc_exact(512, Gfp::KERNEL).ok()).collect();
+    assert!(held.iter().any(|run| run.pfns().end == end), "the last block of memory is among them");
+    assert_eq!(frames.stats().bad_frees, 0);
+}

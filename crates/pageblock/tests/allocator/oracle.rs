@@ -116,8 +116,7 @@ impl Subject for FacadeSubject {
     }
 
     fn block_type(&self, pfn: Pfn) -> MigrateType {
-        let Some(zone) = self.0.zone_of(pfn) else { return MigrateType::Movable };
-        zone.block_type(pfn).unwrap_or_default()
+        self.0.zone_of(pfn).and_then(|zone| zone.block_type(pfn)).unwrap_or(MigrateType::Movable)
     }
 
     fn max_order(&self) -> Order {
@@ -141,8 +140,7 @@ impl Subject for FacadeSubject {
     }
 
     fn free_run(&mut self, range: PfnRange) -> Option<Result<(), FreeFault>> {
-        let zone =
-            |pfn| self.0.zones().iter().position(|zone| Some(zone.base()) == self.0.zone_of(pfn).map(|z| z.base()));
+        let zone = |pfn| self.0.zone_of(pfn);
         let first = zone(range.start);
         let one_zone = (range.start.as_u64()..range.end.as_u64()).all(|pfn| zone(Pfn::new(pfn)) == first);
         // SAFETY: hosted frames have nothing behind them.

@@ -165,7 +165,7 @@ fn interleaved_nodes_keep_their_frames_apart() {
     let map: Vec<Region> = (0..6).map(piece).collect();
     let frames = boot_on::<TwoNodes>(&map, &ALL_OF_IT.zones(ZoneLimits::single())).unwrap();
     assert_eq!(frames.zones().len(), 2);
-    assert!(frames.zones().iter().all(|zone| zone.managed() == 48 << 8));
+    assert!(frames.zones().all(|zone| zone.managed() == 48 << 8));
     let all = exhaust(&frames, Gfp::KERNEL);
     assert_eq!(all.len(), 96 << 8);
     for pfn in &all {

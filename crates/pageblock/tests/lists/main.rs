@@ -2,5 +2,6 @@
 //! drains, CPUs that go and come back, and kicks that are answered at once or late.
 
 mod machine;
+mod offline;
 mod oracle;
 mod subject;

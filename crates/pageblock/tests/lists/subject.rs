@@ -118,7 +118,7 @@ impl Subject for Stack {
     }
 
     fn block_type(&self, pfn: Pfn) -> MigrateType {
-        self.frames.zones()[0].block_type(pfn).unwrap()
+        self.frames.zone_of(pfn).and_then(|zone| zone.block_type(pfn)).unwrap_or(MigrateType::Movable)
     }
 
     fn max_order(&self) -> Order {

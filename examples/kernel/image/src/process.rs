@@ -137,5 +137,5 @@ impl AddressSpace for Process<'_, '_> {
 
 /// All frames below this one are described: the end of memory.
 pub fn frame_end() -> Pfn {
-    mm::FRAMES.zones().iter().map(|zone| zone.span()).map(|span: PfnRange| span.end).max().unwrap_or(Pfn::new(0))
+    mm::FRAMES.zones().map(|zone| zone.span()).map(|span: PfnRange| span.end).max().unwrap_or(Pfn::new(0))
 }

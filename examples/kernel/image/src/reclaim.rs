@@ -6,8 +6,7 @@
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use pageblock::{Gfp, Next, NodeId, Order, PAGE_SIZE, Pfn, ZoneKind};
-use pageblock_frame::AllocFlags;
+use pageblock::{Gfp, Next, NodeId, Order, PAGE_SIZE, Pfn};
 use pageblock_frame::sync::{AtomicBool, AtomicU64, Lock};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -220,11 +219,7 @@ fn print_vmstat() {
 
 /// Says how the thread did, and looks at the watermarks that it had to restore.
 fn report(before: u64) {
-    let limit = ZoneKind::Normal;
-    let restored = FRAMES
-        .zones()
-        .iter()
-        .any(|zone| zone.watermark_ok(Order::ZERO, zone.watermarks().high, limit, AllocFlags::empty()));
+    let restored = FRAMES.zones().any(|zone| zone.free_frames() > zone.watermarks().high);
     let (wakes, turns) = (WAKES.load(Ordering::Relaxed), TURNS.load(Ordering::Relaxed));
     println!("reclaim: kswapd woken {wakes} times, {turns} turns; {} of {before} frames free", mm::free_frames());
     assert!(restored || !has_thread(), "no zone is above its high watermark");

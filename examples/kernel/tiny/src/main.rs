@@ -118,7 +118,7 @@ fn try_it() -> Option<()> {
     }
     print_number("held at most", held);
     drop(block);
-    let all = FRAMES.zones().first()?;
+    let all = FRAMES.zones().next()?;
     // Everything that is held is a single frame: what is not one is refused.
     for pfn in all.span().start.as_u64()..all.span().end.as_u64() {
         // SAFETY: nobody uses the frames.

@@ -37,8 +37,7 @@ impl Memory {
     /// A block's state byte, references and list.
     fn check_block(&self, pfn: Pfn, holder: Holder) -> anyhow::Result<()> {
         let zone = self.allocator().zone_of(pfn).context("held outside the zones")?;
-        let index = zone.index_of(pfn).context("held outside its zone")?;
-        let state = zone.states().get(index).decode();
+        let state = zone.state_of(pfn).context("held outside its zone")?;
         let allocated = matches!(state, FrameState::Allocated(order, _) if order == holder.order());
         ensure!(allocated, "{pfn} is held by {holder:?}, and {state:?} to the allocator");
         let (_, page) = self.page(pfn).context("held without a descriptor")?;

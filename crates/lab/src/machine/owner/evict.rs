@@ -96,7 +96,7 @@ impl Memory {
     fn lrus_of(&self, node: NodeId, zone: Option<ZoneKind>) -> impl Iterator<Item = &Lru<'static>> {
         let allocator = self.allocator();
         self.lrus().iter().filter(move |lru| {
-            let first = allocator.zones().iter().find(|z| !z.span().intersect(lru.span()).is_empty());
+            let first = allocator.zones().find(|z| !z.span().intersect(lru.span()).is_empty());
             first.is_some_and(|z| z.node() == node && zone.is_none_or(|kind| kind == z.kind()))
         })
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use pageblock::{AllocError, Config, InitError, PageAllocator, Region};
+use pageblock_buddy::Zone;
 use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, Pfn};
 use pageblock_lru::Lru;
 use pageblock_reclaim::Area;
@@ -83,7 +84,7 @@ impl Memory {
         let able = (config.moves, config.gives_up);
         let build = || Storage::build(&config.regions, &config.allocator, config.lru);
         let storage = Sim::boot(&config.cpu_nodes, able, build)?;
-        let frames = storage.allocator().zones().iter().map(|zone| zone.span().end.as_u64()).max().unwrap_or(0);
+        let frames = storage.allocator().zones().map(|zone| zone.span().end.as_u64()).max().unwrap_or(0);
         Ok(Rc::new(Self {
             storage,
             holders: (0..frames).map(|_| Cell::default()).collect(),
@@ -124,6 +125,13 @@ impl Memory {
     /// The allocator. What is freed there directly is missing in the tables here.
     pub(crate) fn allocator(&self) -> &PageAllocator<Sim> {
         self.storage.allocator()
+    }
+
+    /// The allocator's zones from inside, to be looked at and tuned.
+    #[expect(unsafe_code, reason = "the laboratory's word that it frees through the allocator")]
+    pub(crate) fn zones(&self) -> &[Zone<'static>] {
+        // SAFETY: experiments read them and set watermarks; the one that splits a block is the block's holder.
+        unsafe { self.allocator().raw_zones() }
     }
 
     /// All LRU list sets, by node and zone.

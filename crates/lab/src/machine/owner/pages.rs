@@ -106,8 +106,8 @@ impl Memory {
 
     /// Tells the allocator that the frames of a huge page are single ones now.
     fn allocator_splits(&self, pfn: Pfn) -> bool {
-        let zone = self.allocator().zone_of(pfn);
-        zone.is_some_and(|zone| zone.split::<super::Sim>(pfn, PAGEBLOCK_ORDER, Order::ZERO).is_ok())
+        let mut zones = self.zones().iter();
+        zones.any(|zone| zone.split::<super::Sim>(pfn, PAGEBLOCK_ORDER, Order::ZERO).is_ok())
     }
 
     /// A page was used: if it is of a stream that is too long, it goes first. True if so.

@@ -94,7 +94,7 @@ fn spans(allocator: &PageAllocator<Sim>, scope: LruScope) -> Vec<PfnRange> {
 
 /// Lists as scanning sees them: with the zones that they hold pages of.
 fn area(allocator: &PageAllocator<Sim>, lru: &'static Lru<'static>) -> Area<'static, 'static> {
-    let covered = allocator.zones().iter().filter(|zone| !zone.span().intersect(lru.span()).is_empty());
+    let covered = allocator.zones().filter(|zone| !zone.span().intersect(lru.span()).is_empty());
     let node = covered.clone().next().map(|zone| zone.node()).unwrap_or_default();
     let zones =
         covered.filter(|zone| zone.node() == node).map(|zone| ZoneSpan { kind: zone.kind(), frames: zone.span() });

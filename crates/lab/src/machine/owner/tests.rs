@@ -243,7 +243,7 @@ proptest! {
         memory.allocator().drain();
         prop_assert_eq!(memory.allocator().stats().free, memory.allocator().stats().managed);
         prop_assert!(memory.check().is_ok());
-        let scan = memory.allocator().zones()[0].scan::<Sim>(Patience::Wait);
+        let scan = memory.zones()[0].scan::<Sim>(Patience::Wait);
         prop_assert_eq!(scan.free_blocks().iter().skip(PAGEBLOCK_ORDER.index()).any(|blocks| *blocks > 0), true);
     }
 }

@@ -1,13 +1,13 @@
 //! The runs, and what is kept of each.
 
-use pageblock_buddy::{Patience, Zone, unusable_free_index};
+use pageblock::ZoneView;
+use pageblock_buddy::unusable_free_index;
 use pageblock_frame::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, ZoneKind};
 use serde::Serialize;
 
 use super::HighallocArgs;
 use super::attempt::FLAGS;
 use super::scene::{Pattern, Preset, Scene};
-use crate::machine::owner::Sim;
 use crate::workload::jobs;
 
 /// The kernel's shares of the fill, in percent.
@@ -164,20 +164,20 @@ pub(crate) fn one(
 /// higher. What is on per-CPU lists is counted to the largest zone.
 fn usable(scene: &Scene) -> u64 {
     let allocator = scene.memory.allocator();
-    let largest = allocator.zones().iter().map(Zone::managed).max();
-    let blocks = |zone: &Zone<'_>| {
+    let largest = allocator.zones().map(ZoneView::managed).max();
+    let blocks = |zone: ZoneView| {
         let listed = if Some(zone.managed()) == largest { allocator.stats().listed } else { 0 };
         let kept = zone.watermarks().min + zone.lowmem_reserve()[ZoneKind::Movable.index()];
         (zone.free_frames() + listed).saturating_sub(kept) / PAGEBLOCK_FRAMES
     };
-    allocator.zones().iter().map(blocks).sum()
+    allocator.zones().map(blocks).sum()
 }
 
 /// The index over all zones.
 fn unusable(scene: &Scene) -> f64 {
     let mut free = [0; Order::COUNT];
     for zone in scene.memory.allocator().zones() {
-        for (sum, blocks) in free.iter_mut().zip(zone.scan::<Sim>(Patience::Wait).free_blocks()) {
+        for (sum, blocks) in free.iter_mut().zip(zone.free_blocks()) {
             *sum += blocks;
         }
     }

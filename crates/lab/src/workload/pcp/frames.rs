@@ -180,7 +180,7 @@ impl Counted {
 
     /// Frames in the zone, those on lists not counted.
     fn in_zone(&self) -> u64 {
-        self.allocator.zones().iter().map(pageblock::Zone::free_frames).sum()
+        self.allocator.zones().map(pageblock::ZoneView::free_frames).sum()
     }
 
     fn counted<R>(&mut self, action: impl FnOnce(&PageAllocator<Cpus>) -> R) -> R {

@@ -13,7 +13,7 @@ pub(super) fn picture(machine: &Machine, phase: usize, moment: Moment) -> Map {
         Moment::Before => "before",
         Moment::After => "after",
     };
-    let zones = machine.memory().allocator().zones().iter().map(|zone| {
+    let zones = machine.memory().zones().iter().map(|zone| {
         let blocks = BlockState::of_zone(zone);
         let first = zone.span().start.as_u64() / PAGEBLOCK_FRAMES;
         let place = |pfn: Pfn| (pfn.as_u64() / PAGEBLOCK_FRAMES).saturating_sub(first) as usize;

@@ -167,7 +167,7 @@ impl Script {
             reserves.rule = WatermarkRule::Fixed;
             reserves.lowmem_reserve_ratio = [256, 256, 32, 32];
         }
-        reserves.apply(self.machine.memory().allocator().zones());
+        reserves.apply(self.machine.memory().zones());
     }
 
     fn pause(&self, nanoseconds: u64) {

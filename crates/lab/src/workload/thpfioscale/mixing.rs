@@ -36,7 +36,7 @@ impl Mixing {
     pub(super) fn of(machine: &Machine) -> Self {
         let mut found = Self::default();
         let zones: Vec<(&Zone<'_>, Vec<MigrateType>)> =
-            machine.memory().allocator().zones().iter().map(|zone| (zone, found.look(zone))).collect();
+            machine.memory().zones().iter().map(|zone| (zone, found.look(zone))).collect();
         for (pfn, holder) in machine.memory().held() {
             let of = |(zone, types): &(&Zone<'_>, Vec<MigrateType>)| {
                 let index = zone.index_of(pfn)?;

@@ -120,7 +120,7 @@ impl Script {
     fn touch(&self, memory: u64) -> Touched {
         let machine = &*self.machine;
         let allocator = machine.memory().allocator();
-        let node: u64 = allocator.zones().iter().filter(|z| z.node() == NodeId::new(0)).map(|z| z.managed()).sum();
+        let node: u64 = allocator.zones().filter(|z| z.node() == NodeId::new(0)).map(|z| z.managed()).sum();
         let node = node.min(memory >> 12);
         let threads = self.block.threads();
         // 3/4 of the node are mapped, and half of that is touched.

@@ -138,7 +138,7 @@ pub(crate) fn one(args: &TiobenchArgs, (variant, seed): (Variant, u64)) -> anyho
 /// The machine's zones, after so many seconds.
 pub(crate) fn zones(machine: &Machine, seconds: f64) -> Vec<ZoneFigures> {
     let allocs = machine.tally().zone_allocs;
-    let figures = |zone: &pageblock::Zone<'_>| {
+    let figures = |zone: pageblock::ZoneView| {
         let kind: ZoneKind = zone.kind();
         let scan = machine.zone_scan(NodeId::new(0), kind);
         let scanned = scan.scan_kswapd + scan.scan_direct;
@@ -151,5 +151,5 @@ pub(crate) fn zones(machine: &Machine, seconds: f64) -> Vec<ZoneFigures> {
             velocity: scanned as f64 / seconds.max(1e-9),
         }
     };
-    machine.memory().allocator().zones().iter().map(figures).collect()
+    machine.memory().allocator().zones().map(figures).collect()
 }

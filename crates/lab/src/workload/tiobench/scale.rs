@@ -45,7 +45,7 @@ mod tests {
     fn the_dead_band_is_there_at_every_size() {
         for mib in [128, 256, 512, 1024] {
             let machine = Machine::boot(&setup(mib << 20, Variant::Linux316, 1)).unwrap();
-            let zone = |kind| machine.memory().allocator().zones().iter().find(|zone| zone.kind() == kind).unwrap();
+            let zone = |kind| machine.memory().allocator().zones().find(|zone| zone.kind() == kind).unwrap();
             let (dma32, normal) = (zone(ZoneKind::Dma32), zone(ZoneKind::Normal));
             let share = dma32.managed() as f64 / (dma32.managed() + normal.managed()) as f64;
             assert!((0.37..0.42).contains(&share), "{share}");

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use anyhow::{Context, ensure};
-use pageblock::{Gfp, NodeId, Zone, ZoneKind};
+use pageblock::{Gfp, NodeId, ZoneKind, ZoneView};
 use pageblock_frame::{Order, Pfn};
 use serde::Serialize;
 
@@ -56,14 +56,14 @@ impl Actor for Reader {
         }
         let done = machine.read(self.file, self.next, 1, &mut self.stream.borrow_mut());
         self.next += 1;
-        let free = zone(machine, ZoneKind::Dma32).map_or(0, Zone::free_frames);
+        let free = zone(machine, ZoneKind::Dma32).map_or(0, ZoneView::free_frames);
         self.board.least.set(self.board.least.get().min(free));
         done.map_or(Next::Run, Next::Sleep)
     }
 }
 
-fn zone(machine: &Machine, kind: ZoneKind) -> Option<&Zone<'static>> {
-    machine.memory().allocator().zones().iter().find(|zone| zone.kind() == kind)
+fn zone(machine: &Machine, kind: ZoneKind) -> Option<ZoneView> {
+    machine.memory().allocator().zones().find(|zone| zone.kind() == kind)
 }
 
 /// The machine of one run.
@@ -132,14 +132,14 @@ impl Scene {
     }
 
     /// A figure of each zone.
-    fn pair(&self, of: impl Fn(&Zone<'static>) -> u64) -> Pair {
+    fn pair(&self, of: impl Fn(ZoneView) -> u64) -> Pair {
         let one = |kind| zone(&self.machine, kind).map_or(0, &of);
         Pair { dma32: one(ZoneKind::Dma32), normal: one(ZoneKind::Normal) }
     }
 
     /// Frames of each zone.
     pub(crate) fn managed(&self) -> Pair {
-        self.pair(Zone::managed)
+        self.pair(ZoneView::managed)
     }
 
     /// Frames of a turn.
@@ -171,14 +171,14 @@ impl Scene {
 
     /// Free frames.
     pub(crate) fn free(&self) -> Pair {
-        self.pair(Zone::free_frames)
+        self.pair(ZoneView::free_frames)
     }
 
     /// Pages of a file in memory.
     pub(crate) fn resident(&self, file: FileId) -> Pair {
         let mut pair = Pair::default();
         for (_, pfn) in self.machine.memory().pages_of(Name::of_file(file.0)) {
-            match self.machine.memory().allocator().zone_of(pfn).map(Zone::kind) {
+            match self.machine.memory().allocator().zone_of(pfn).map(ZoneView::kind) {
                 Some(ZoneKind::Dma32) => pair.dma32 += 1,
                 Some(ZoneKind::Normal) => pair.normal += 1,
                 _ => {}

@@ -92,7 +92,7 @@ const fn word(page: u64, version: u32, index: u64) -> u64 {
 }
 
 fn zone_kind(pfn: Pfn) -> ZoneKind {
-    FRAMES.zone_of(pfn).map_or(ZoneKind::Normal, pageblock::Zone::kind)
+    FRAMES.zone_of(pfn).map_or(ZoneKind::Normal, pageblock::ZoneView::kind)
 }
 
 /// Writes a version's contents into a frame.

@@ -1,0 +1,29 @@
+//! A CPU leaves all zones or none.
+
+use pageblock::{Gfp, PcpConfig, PcpError};
+
+use crate::machine::{boot_two_zones, on_cpu, on_next_mask};
+
+/// An interrupt that arrives inside a refill finds the lists of that zone busy, after those of the zones before it were left.
+#[test]
+fn a_refused_leave_leaves_the_cpu_online_everywhere() {
+    let machine = boot_two_zones(PcpConfig::new());
+    on_cpu(1, || {
+        let inside = machine.clone();
+        let refused = on_next_mask(move || inside.go_offline());
+        let held = machine.alloc(Gfp::HIGHUSER_MOVABLE).unwrap();
+        let cpu = pageblock::CpuId::new(1);
+        assert_eq!(refused.take(), Some(Err(PcpError::Busy(cpu))), "the refill was interrupted");
+        assert_eq!(machine.take_over(cpu), Err(PcpError::Online(cpu)), "online in every zone");
+        drop(held);
+        assert!(machine.stats().listed > 0, "and its lists are used");
+        machine.go_offline().unwrap();
+        assert_eq!(machine.take_over(cpu), Ok(()));
+        assert_eq!(machine.stats().listed, 0);
+        machine.come_online().unwrap();
+        assert_eq!(machine.come_online(), Err(PcpError::Online(cpu)));
+        drop(machine.alloc(Gfp::KERNEL).unwrap());
+        assert!(machine.stats().listed > 0);
+    });
+    machine.check().unwrap();
+}
