@@ -191,7 +191,7 @@ impl<const CPUS: usize, const WORD: bool, const HARD: bool, const KICK: bool> Ma
     #[must_use]
     pub fn take(&self, order: u8, gfp: Gfp) -> Option<u64> {
         let frames = self.0.alloc_order(Order::saturating(order), gfp).ok()?;
-        Some(frames.into_raw().0.as_u64())
+        Some(frames.into_raw().pfn.as_u64())
     }
 
     /// Frees on the executing CPU.

@@ -32,7 +32,7 @@ extern "C" fn program(start: u64, bytes: u64, order: u8, gfp: u32) -> ! {
     // SAFETY: the program is not run.
     let booted = unsafe { FRAMES.init(map, &Config::new()) }.is_ok();
     let order = Order::saturating(order);
-    let block = FRAMES.alloc_order(order, Gfp::from_bits_truncate(gfp)).map(|frames| frames.into_raw().0);
+    let block = FRAMES.alloc_order(order, Gfp::from_bits_truncate(gfp)).map(|frames| frames.into_raw().pfn);
     // SAFETY: the program is not run.
     let freed = unsafe { FRAMES.free(block.unwrap_or(Pfn::new(0)), order) }.is_ok();
     system::exit(i32::from(booted && freed))

@@ -10,7 +10,6 @@ use pageblock_frame::{MigrateType, Order};
 /// assert!(!Policy::linux_3_13().smallest_for_movable);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct Policy {
     /// A movable request that cannot claim a pageblock takes the smallest sufficient victim rather than the largest
     /// (Linux 4.12; before, always the largest).

@@ -36,6 +36,17 @@ impl Pfn {
         self.0
     }
 
+    /// The frame that holds the byte at this physical address.
+    ///
+    /// ```
+    /// use pageblock_frame::Pfn;
+    /// assert_eq!(Pfn::from_phys(0x10_0fff), Pfn::new(0x100));
+    /// ```
+    #[must_use]
+    pub const fn from_phys(address: u64) -> Self {
+        Self(address >> PAGE_SHIFT)
+    }
+
     /// The physical address of the frame's first byte.
     #[must_use]
     pub const fn phys(self) -> u64 {

@@ -29,6 +29,12 @@ impl Order {
     pub const ZERO: Self = Self(0);
     /// Largest order of a zone that is not configured otherwise, inclusive (`MAX_PAGE_ORDER`).
     pub const MAX: Self = Self(10);
+    /// A pageblock: 512 frames, 2 MiB.
+    pub const PAGEBLOCK: Self = PAGEBLOCK_ORDER;
+    /// A huge page of most machines: 2 MiB, a pageblock.
+    pub const HUGE: Self = PAGEBLOCK_ORDER;
+    /// The largest order on which reclaim insists (`PAGE_ALLOC_COSTLY_ORDER`).
+    pub const COSTLY: Self = COSTLY_ORDER;
     /// Largest order that a zone can be configured for, inclusive: 32,768 frames, 128 MiB.
     pub const LIMIT: Self = Self(15);
     /// Number of different orders: the length of an array with one element an order.

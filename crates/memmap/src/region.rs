@@ -172,6 +172,29 @@ impl Region {
         Self { start: start.into(), end: end.into(), kind, node: NodeId::new(0) }
     }
 
+    /// Bytes that the allocator may have, on node 0.
+    ///
+    /// ```
+    /// use pageblock_memmap::{Region, RegionKind};
+    /// const RAM: Region = Region::usable(0x10_0000..0x800_0000);
+    /// const IMAGE: Region = Region::reserved(0x10_0000..0x38_0000);
+    /// assert_eq!((RAM.kind, IMAGE.kind), (RegionKind::Usable, RegionKind::Reserved));
+    /// ```
+    #[must_use]
+    pub const fn usable(bytes: Range<u64>) -> Self {
+        Self::of_kind(bytes, RegionKind::Usable)
+    }
+
+    /// Bytes that are in use, on node 0.
+    #[must_use]
+    pub const fn reserved(bytes: Range<u64>) -> Self {
+        Self::of_kind(bytes, RegionKind::Reserved)
+    }
+
+    const fn of_kind(bytes: Range<u64>, kind: RegionKind) -> Self {
+        Self { start: PhysAddr::new(bytes.start), end: PhysAddr::new(bytes.end), kind, node: NodeId::new(0) }
+    }
+
     /// An entry of an e820 map as raw e820, PVH and multiboot give it: base, length, type 1 to 5. An entry that would
     /// end beyond the address space ends with it.
     ///

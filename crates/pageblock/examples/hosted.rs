@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{huge:?}\n{page:?}");
     FRAMES.zones().for_each(|zone| print!("{}", zone.buddyinfo()));
 
-    let (pfn, order) = page.into_raw();
+    let raw = page.into_raw();
+    let (pfn, order) = (raw.pfn, raw.order);
     // SAFETY: the page is ours, and unused; the second free of it is refused.
     let twice = unsafe { (FRAMES.free(pfn, order), FRAMES.free(pfn, order)) };
     assert_eq!(twice, (Ok(()), Err(FreeError::OnList))); // it waits on this CPU's list

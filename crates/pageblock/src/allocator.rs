@@ -7,7 +7,9 @@ use core::mem::MaybeUninit;
 use pageblock_buddy::{FreeError, Violation};
 use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
-use pageblock_frame::{Gfp, Hooks, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model};
+use pageblock_frame::{
+    FrameState, Gfp, Hooks, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model,
+};
 use pageblock_memmap::{Region, RegionReport};
 
 use crate::config::Config;
@@ -217,14 +219,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// [`AllocError`]; nothing has changed.
     pub fn alloc_exact(&self, frames: u64, gfp: Gfp) -> Result<FrameRun<'_, P>, AllocError> {
-        let inner = self.inner()?;
-        if frames == 0 {
-            return Err(AllocError::Empty);
-        }
-        let order = Order::fitting(frames).ok_or(AllocError::OrderTooLarge { largest: inner.max_order })?;
-        let (pfn, _) = self.alloc_order(order, gfp)?.into_raw();
-        self.give_back_range(PfnRange::new(pfn.add(frames), pfn.add(order.frames())));
-        Ok(FrameRun::new(self, PfnRange::from_len(pfn, frames)))
+        self.request().gfp(gfp).contiguous(frames)
     }
 
     /// Allocates the block at a given place, if all of it is free. No watermark holds it back.
@@ -333,6 +328,15 @@ impl<P: Platform> PageAllocator<P> {
     pub fn stats(&self) -> Stats {
         let bad_frees = self.bad_frees.load(Ordering::Relaxed);
         self.inner.get().map_or(Stats { bad_frees, ..Stats::default() }, |inner| Stats::of::<P>(inner, bad_frees))
+    }
+
+    /// The order of the block that begins with this frame; `None` if none does that is held.
+    #[must_use]
+    pub fn order_of(&self, pfn: Pfn) -> Option<Order> {
+        match self.zone_of(pfn)?.state_of(pfn)? {
+            FrameState::Allocated(order, _) => Some(order),
+            _ => None,
+        }
     }
 
     /// What became of the memory map at boot: what was dropped and why.

@@ -1,11 +1,21 @@
 //! Handles on allocated frames: they free when dropped.
 
 use core::fmt;
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr::NonNull;
 
 use pageblock_frame::{Order, PAGE_SIZE, Pfn, PfnRange, Platform};
 
 use crate::PageAllocator;
+
+/// A block without a handle: a number and an order, to be kept in tables. Nothing is freed when it is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RawFrames {
+    /// The first frame.
+    pub pfn: Pfn,
+    /// The order.
+    pub order: Order,
+}
 
 /// A block of frames that the holder owns: `2^order` neighbours, aligned to their size. Dropping it frees it.
 ///
@@ -20,10 +30,11 @@ use crate::PageAllocator;
 ///
 /// let block = frames.alloc_order(Order::new(3).unwrap(), Gfp::KERNEL).unwrap();
 /// assert_eq!((block.pfns().len(), block.bytes()), (8, 32 << 10));
-/// let (pfn, order) = block.into_raw(); // now it is ours to free
-/// assert_eq!(frames.stats().free, frames.stats().managed - 8);
-/// // SAFETY: nobody uses the frames.
-/// assert_eq!(unsafe { frames.free(pfn, order) }, Ok(()));
+/// let raw = block.into_raw(); // a number, as a page table keeps it
+/// assert_eq!(frames.order_of(raw.pfn), Some(raw.order));
+/// // SAFETY: the block is that of the line above, and this is its only handle.
+/// let block = unsafe { pageblock::Frames::from_raw(&frames, raw) };
+/// drop(block);
 /// assert_eq!(frames.stats().free, frames.stats().managed);
 /// ```
 ///
@@ -88,12 +99,48 @@ impl<'a, P: Platform> Frames<'a, P> {
         self.order.frames() * PAGE_SIZE
     }
 
-    /// Gives the block up without freeing it. [`PageAllocator::free`] takes it back.
+    /// The address of the first byte in the kernel's mapping of all memory, by [`Platform::phys_to_virt`]. Where the platform
+    /// [has no memory](Platform::HAS_MEMORY) nothing may be read or written there.
+    #[must_use]
+    #[inline]
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        P::phys_to_virt(self.phys())
+    }
+
+    /// The memory of the block. It holds anything, unless the request was for [zeroed](crate::Gfp::ZERO) frames. Empty where the
+    /// platform [has no memory](Platform::HAS_MEMORY).
+    #[must_use]
+    #[inline]
+    #[expect(unsafe_code, reason = "the frames behind a handle are its holder's alone")]
+    pub fn bytes_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        if !P::HAS_MEMORY {
+            return &mut [];
+        }
+        let bytes = self.bytes() as usize;
+        // SAFETY: by promise 3 of `Platform` the pointer reaches the first frame for reads and writes as long as the allocator
+        // exists, and its neighbours at the same distance. The frames are usable memory by the contract of `init`, outside the
+        // metadata. This handle is the only one to them and is borrowed mutably. Bytes of any content are `MaybeUninit`.
+        unsafe { core::slice::from_raw_parts_mut(self.as_ptr().cast().as_ptr(), bytes) }
+    }
+
+    /// Gives the handle up without freeing the block: as a page table does, which keeps numbers.
+    /// [`from_raw`](Self::from_raw) is the way back.
     #[must_use = "the frames are lost unless they are freed"]
     #[inline(always)]
-    pub fn into_raw(self) -> (Pfn, Order) {
+    pub fn into_raw(self) -> RawFrames {
         let raw = ManuallyDrop::new(self);
-        (raw.pfn, raw.order)
+        RawFrames { pfn: raw.pfn, order: raw.order }
+    }
+
+    /// Makes a handle of a block that was [given up](Self::into_raw), or was split or bulk-allocated by number.
+    ///
+    /// # Safety
+    /// The caller owns the block: `owner` handed it out with this order, it was not freed since, no other handle to it exists, and
+    /// nothing uses its memory but through this handle from now on.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the caller's word that the block is the caller's")]
+    pub const unsafe fn from_raw(owner: &'a PageAllocator<P>, raw: RawFrames) -> Self {
+        Self::new(owner, raw.pfn, raw.order)
     }
 
     /// Makes blocks of a lower order, each of which is freed on its own (`split_page()`).

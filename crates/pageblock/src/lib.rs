@@ -44,6 +44,7 @@ mod allocator;
     all(target_arch = "arm", target_has_atomic = "64")
 ))]
 pub mod arch;
+mod builder;
 mod bulk;
 mod compaction;
 mod config;
@@ -69,30 +70,52 @@ mod vmstat;
 mod zones;
 
 pub use allocator::PageAllocator;
+pub use builder::RequestBuilder;
 pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
 pub use dirty::DirtyLimit;
 pub use error::{AddError, AllocError, CompactError, ConfigError, InitError};
-pub use frames::{FrameRun, Frames, Parts};
+pub use frames::{FrameRun, Frames, Parts, RawFrames};
 pub use report::Report;
 pub use stall::{STALL_BUCKETS, STALL_LIMIT, Stalls};
 pub use stats::Stats;
 pub use vmstat::VmStat;
 pub use zones::ZoneView;
 
+// What signatures, traits and errors of this crate name: a kernel depends on no other crate of the family.
 pub use pageblock_buddy::{
-    BoostArithmetic, BoostRule, FairPolicy, FreeError, Policy, WatermarkRule, Watermarks, Zone, ZoneEvents,
+    AllocAtError, BoostArithmetic, BoostRule, Distances, FairPolicy, FreeCounts, FreeError, Policy, Reserves,
+    Violation, WatermarkRule, Watermarks, Zone, ZoneError, ZoneEvents,
 };
-pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, VmStat as CompactionVmStat};
-pub use pageblock_frame::sync::PerCpuPtr;
+pub use pageblock_compaction::{
+    Config as CompactionConfig, ContigError, Next, Patches, Search, VmStat as CompactionVmStat,
+};
+pub use pageblock_frame::migration::{
+    Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal,
+};
+pub use pageblock_frame::reclaim::{Actor, FilePages, Reclaim, Shrink, Shrunk};
+pub use pageblock_frame::sync::{PerCpuPtr, Pinned};
+pub use pageblock_frame::trace::{self, Event, RunCounts};
 pub use pageblock_frame::{
-    CpuId, FrameState, Gfp, Hooks, IrqState, MigrateType, NoHooks, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr,
-    Platform, ZoneKind,
+    AllocFlags, COSTLY_ORDER, CpuId, FrameState, Gfp, GfpError, Hooks, IrqState, MAX_PFN, MigrateType, NoHooks, NodeId,
+    Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
 pub use pageblock_memmap::{
-    AcpiTableError, DeviceTree, DeviceTreeError, Loaded, PhysRange, Region, RegionKind, Slit, Srat, ZoneLimits,
+    AcpiTableError, DeviceTree, DeviceTreeError, DropCount, DropReason, Loaded, PhysRange, Region, RegionError,
+    RegionKind, RegionReport, Slit, SpanRule, Srat, ZoneLimitError, ZoneLimits,
 };
-pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizing, Tuning};
-pub use pageblock_reclaim::Config as ReclaimConfig;
+pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizes, Sizing, Tuning};
+pub use pageblock_reclaim::{BalanceGap, BalancedRule, ClassZone, Config as ReclaimConfig, ListsBy};
+
+/// The names that most kernels need, to be imported as a whole.
+///
+/// ```
+/// use pageblock::prelude::*;
+/// let map = [Region::usable(0..64 << 20), Region::reserved(0x10_0000..0x38_0000)];
+/// # let _ = (map, Config::new(), Gfp::KERNEL, Order::HUGE);
+/// ```
+pub mod prelude {
+    pub use crate::{AllocError, Config, Frames, Gfp, Hooks, Order, PageAllocator, Platform, Region};
+}
 
 /// The README's program, compiled and run.
 #[cfg(doctest)]

@@ -130,9 +130,7 @@ impl ZoneView {
     /// The migrate type of the pageblock that a frame is in; `None` for a frame outside the span.
     #[must_use]
     pub fn block_type(self, pfn: Pfn) -> Option<MigrateType> {
-        let index = self.zone.index_of(pfn)? as usize;
-        let block = index / pageblock_frame::PAGEBLOCK_FRAMES as usize;
-        self.zone.inspect(|core| core.pageblocks().get(block).map(|block| block.migrate_type))
+        self.zone.block_type(pfn)
     }
 
     /// What a frame is to its holder; `None` for a frame outside the span.

@@ -48,7 +48,7 @@ impl PageOwner for Cache {
 
 /// Puts new pages into the cache; how many fitted.
 pub(crate) fn fill(pages: usize) -> usize {
-    (0..pages).map_while(|_| FRAMES.alloc(Gfp::HIGHUSER_MOVABLE).ok()).map(|frames| add(frames.into_raw().0)).count()
+    (0..pages).map_while(|_| FRAMES.alloc(Gfp::HIGHUSER_MOVABLE).ok()).map(|frames| add(frames.into_raw().pfn)).count()
 }
 
 fn add(pfn: Pfn) {

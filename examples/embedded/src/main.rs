@@ -100,7 +100,8 @@ fn use_up() -> Result<(), i32> {
 }
 
 fn wrong_frees() -> Result<(), i32> {
-    let (pfn, order) = FRAMES.alloc(Gfp::KERNEL).map_err(|_| 10)?.into_raw();
+    let raw = FRAMES.alloc(Gfp::KERNEL).map_err(|_| 10)?.into_raw();
+    let (pfn, order) = (raw.pfn, raw.order);
     // SAFETY: the frame is ours, and the wrong frees are refused.
     unsafe {
         expect(FRAMES.free(pfn, Order::saturating(1)) == Err(FreeError::OrderMismatch { allocated: order }), 11)?;

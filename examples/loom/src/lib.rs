@@ -20,7 +20,7 @@ impl<P: Platform> SharedFrame<P> {
     /// Takes a single frame over; the caller is its one holder.
     #[must_use]
     pub fn new(allocator: &'static PageAllocator<P>, frame: Frames<'static, P>) -> Self {
-        let (pfn, _) = frame.into_raw();
+        let pfn = frame.into_raw().pfn;
         Self { allocator, pfn, refs: AtomicU32::new(1) }
     }
 

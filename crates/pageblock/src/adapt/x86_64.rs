@@ -10,7 +10,7 @@ use x86_64::structures::paging::{FrameAllocator, FrameDeallocator, PageSize, Phy
 use crate::PageAllocator;
 
 fn allocate<S: PageSize, P: Platform>(frames: &PageAllocator<P>, order: Order) -> Option<PhysFrame<S>> {
-    let (pfn, _) = frames.alloc_order(order, Gfp::KERNEL).ok()?.into_raw();
+    let pfn = frames.alloc_order(order, Gfp::KERNEL).ok()?.into_raw().pfn;
     Some(PhysFrame::containing_address(PhysAddr::new_truncate(pfn.phys())))
 }
 

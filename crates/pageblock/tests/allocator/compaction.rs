@@ -38,7 +38,8 @@ impl<const N: usize> Scene<N> {
     fn scatter(&self, n: u64) {
         let mut tag = 0;
         while let Ok(frame) = self.frames.alloc(Gfp::HIGHUSER_MOVABLE) {
-            let (pfn, order) = frame.into_raw();
+            let raw = frame.into_raw();
+            let (pfn, order) = (raw.pfn, raw.order);
             self.owner.own(pfn, order, tag);
             tag += 1;
         }
@@ -78,7 +79,7 @@ impl<const N: usize> Scene<N> {
     fn take_huge(&self, gfp: Gfp) -> Vec<Pfn> {
         let mut held = Vec::new();
         while let Ok(block) = self.frames.alloc_order(HUGE, gfp) {
-            held.push(block.into_raw().0);
+            held.push(block.into_raw().pfn);
             self.check_with(held.len() as u64);
         }
         held
@@ -221,7 +222,7 @@ fn frames_on_lists_are_gathered_too() {
     scene.scatter(4);
     // Free, but on this CPU's list.
     let listed: Vec<_> =
-        (0..200).map(|_| scene.frames.alloc(Gfp::KERNEL | Gfp::MOVABLE).unwrap().into_raw().0).collect();
+        (0..200).map(|_| scene.frames.alloc(Gfp::KERNEL | Gfp::MOVABLE).unwrap().into_raw().pfn).collect();
     for pfn in listed {
         // SAFETY: hosted frames have nothing behind them.
         unsafe { scene.frames.free(pfn, Order::ZERO) }.unwrap();

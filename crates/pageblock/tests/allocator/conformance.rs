@@ -19,7 +19,7 @@ impl Candidate for Ours {
     fn alloc(&mut self, order: u8) -> Option<u64> {
         // A request that may use every last frame.
         let frames = self.0.alloc_order(Order::new(order)?, Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC).ok()?;
-        Some(frames.into_raw().0.as_u64())
+        Some(frames.into_raw().pfn.as_u64())
     }
 
     fn free(&mut self, pfn: u64, order: u8) -> Result<(), String> {

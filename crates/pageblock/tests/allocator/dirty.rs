@@ -30,7 +30,7 @@ fn boot(config: &Config) -> Booted<Pressed> {
 fn spread<P: pageblock::Platform>(frames: &Booted<P>, gfp: Gfp, count: usize) -> (usize, usize) {
     let mut served = (0, 0);
     for _ in 0..count {
-        let (pfn, _) = frames.alloc(gfp).unwrap().into_raw();
+        let pfn = frames.alloc(gfp).unwrap().into_raw().pfn;
         match frames.zone_of(pfn).map(ZoneView::kind) {
             Some(ZoneKind::Dma32) => served.0 += 1,
             Some(ZoneKind::Normal) => served.1 += 1,
@@ -77,7 +77,8 @@ fn the_share_is_of_free_frames_and_files_less_what_the_zone_keeps() {
         for (dirty, expected) in [(share, (0, 1)), (share + 1, (1, 0))] {
             let of_normal = move |zone| if zone == ZoneKind::Normal { dirty } else { 0 };
             pressed::files(move |_, zone| FilePages { all, dirty: of_normal(zone) });
-            let (pfn, order) = frames.alloc(WRITTEN).unwrap().into_raw();
+            let raw = frames.alloc(WRITTEN).unwrap().into_raw();
+            let (pfn, order) = (raw.pfn, raw.order);
             let kind = frames.zone_of(pfn).unwrap().kind();
             assert_eq!((usize::from(kind == ZoneKind::Dma32), usize::from(kind == ZoneKind::Normal)), expected);
             // SAFETY: hosted frames have nothing behind them.
@@ -147,7 +148,7 @@ fn a_node_shares_its_limit_and_another_node_serves() {
     let map = [node(0, 4 * GIB), node(1, 5 * GIB)];
     let frames = boot_on::<Pressed>(&map, &Config::new()).unwrap();
     let node_of = |gfp| {
-        let (pfn, _) = frames.alloc(gfp).unwrap().into_raw();
+        let pfn = frames.alloc(gfp).unwrap().into_raw().pfn;
         frames.zone_of(pfn).unwrap().node().index()
     };
     pressed::files(|node, _| FilePages { all: 40_000, dirty: if node.index() == 0 { 40_000 } else { 0 } });

@@ -20,8 +20,9 @@ fn every_wrong_free_is_named_and_changes_nothing() {
         Region::new(8 * MIB, 9 * MIB, RegionKind::Reserved),
     ];
     let frames = boot(&map, &Config::new());
-    let (block, three) = frames.alloc_order(order(3), Gfp::KERNEL).unwrap().into_raw();
-    let (freed, _) = frames.alloc(Gfp::KERNEL).unwrap().into_raw();
+    let raw = frames.alloc_order(order(3), Gfp::KERNEL).unwrap().into_raw();
+    let (block, three) = (raw.pfn, raw.order);
+    let freed = frames.alloc(Gfp::KERNEL).unwrap().into_raw().pfn;
     // SAFETY: hosted frames have nothing behind them.
     let free = |pfn, order| unsafe { frames.free(pfn, order) };
     free(freed, Order::ZERO).unwrap();
@@ -128,7 +129,7 @@ fn a_block_that_is_used_up_is_no_bad_free() {
     let end = frames.zones().next().unwrap().span().end;
     // SAFETY: hosted frames have nothing behind them, and there are none in an empty range.
     assert_eq!(unsafe { frames.free_range(PfnRange::new(end, end)) }, Ok(()));
-    let held: Vec<_> = std::iter::from_fn(|| frames.alloc_exact(512, Gfp::KERNEL).ok()).collect();
+    let held: Vec<_> = std::iter::from_fn(|| frames.alloc_exact(512, Gfp::KERNEL | Gfp::MEMALLOC).ok()).collect();
     assert!(held.iter().any(|run| run.pfns().end == end), "the last block of memory is among them");
     assert_eq!(frames.stats().bad_frees, 0);
 }

@@ -61,7 +61,8 @@ impl Scene {
     }
 
     fn take(&mut self, order: Order, gfp: Gfp) -> Result<(), AllocError> {
-        let (pfn, order) = self.frames.alloc_order(order, gfp)?.into_raw();
+        let raw = self.frames.alloc_order(order, gfp)?.into_raw();
+        let (pfn, order) = (raw.pfn, raw.order);
         if gfp.migrate_type() == MigrateType::Movable && order == Order::ZERO {
             self.pages.own(pfn, order, self.tag);
             self.cache.keep(Pfn::new(self.tag));

@@ -66,7 +66,7 @@ pub(crate) fn zone<P: pageblock::Platform>(
 
 /// Allocates single frames until there are no more.
 pub(crate) fn exhaust<P: pageblock::Platform>(allocator: &PageAllocator<P>, gfp: Gfp) -> Vec<Pfn> {
-    std::iter::from_fn(|| allocator.alloc(gfp).ok().map(|frames| frames.into_raw().0)).collect()
+    std::iter::from_fn(|| allocator.alloc(gfp).ok().map(|frames| frames.into_raw().pfn)).collect()
 }
 
 /// Frees single frames.

@@ -95,7 +95,7 @@ fn gfp(migrate_type: MigrateType, flags: AllocFlags) -> Gfp {
 impl Subject for FacadeSubject {
     fn alloc(&mut self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         let frames = self.0.alloc_order(order, gfp(migrate_type, flags)).ok()?;
-        Some(frames.into_raw().0)
+        Some(frames.into_raw().pfn)
     }
 
     fn free(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeFault> {

@@ -153,7 +153,7 @@ impl Scene {
         *cache.frames.lock().unwrap() = Arc::downgrade(&frames);
         let mut scene = Self { frames, cache, woken: (0, 0), _installed: installed };
         for _ in 0..scene.frames.stats().managed * 2 {
-            let page = scene.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().0;
+            let page = scene.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().pfn;
             scene.cache.keep(page);
             scene.threads();
         }
@@ -163,7 +163,7 @@ impl Scene {
         // In use: pages go and others come.
         scene.cache.table().ages = ages.into();
         for _ in 0..scene.frames.stats().managed {
-            let page = scene.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().0;
+            let page = scene.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().pfn;
             scene.cache.keep(page);
             scene.threads();
             let mut table = scene.cache.table();
@@ -205,7 +205,7 @@ impl Scene {
         let (mut held, mut taken) = (Vec::new(), 0);
         while taken < goal {
             let order = order((held.len() % usize::from(orders)) as u8);
-            held.push(self.frames.alloc_order(order, Gfp::KERNEL).unwrap().into_raw().0);
+            held.push(self.frames.alloc_order(order, Gfp::KERNEL).unwrap().into_raw().pfn);
             taken += order.frames();
             if threads {
                 self.threads();
@@ -218,7 +218,7 @@ impl Scene {
     fn read(&mut self, taken: u64, threads: bool) -> Outcome {
         let before = self.outcome(taken);
         for _ in 0..self.frames.stats().managed * 2 {
-            let page = self.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().0;
+            let page = self.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().pfn;
             self.cache.keep(page);
             if threads {
                 self.threads();

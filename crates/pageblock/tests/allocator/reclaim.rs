@@ -56,14 +56,14 @@ impl<const N: usize, const FLAG: bool> Scene<N, FLAG> {
     fn fill(&self) {
         let normal = zone(&self.frames, 0, ZoneKind::Normal);
         while normal.free_frames() > normal.watermarks().low {
-            self.cache.keep(self.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().0);
+            self.cache.keep(self.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().pfn);
         }
     }
 
     /// The cache has all but what is below the min watermark.
     fn fill_to_the_brim(&self) {
         while let Ok(frame) = self.frames.alloc(Gfp::HIGHUSER_MOVABLE - Gfp::RECLAIM) {
-            self.cache.keep(frame.into_raw().0);
+            self.cache.keep(frame.into_raw().pfn);
         }
     }
 
@@ -125,7 +125,7 @@ fn kswapd_is_woken_at_low_and_works_up_to_high() {
         scene.fill();
         assert_eq!(calls().wake_kswapd, 0);
         while calls().wake_kswapd == 0 {
-            scene.cache.keep(scene.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().0);
+            scene.cache.keep(scene.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().pfn);
         }
         assert!(!scene.frames.kswapd_may_sleep(NODE));
         assert!(normal.free_frames() <= normal.watermarks().low);
@@ -225,7 +225,7 @@ fn the_last_resort_comes_last_and_not_for_everybody() {
     for config in both(&Config::new()) {
         let scene = Scene::<3>::new(&config, vec![]);
         while let Ok(frame) = scene.frames.alloc(Gfp::HIGHUSER_MOVABLE - Gfp::RECLAIM) {
-            scene.cache.hoard(frame.into_raw().0);
+            scene.cache.hoard(frame.into_raw().pfn);
         }
         for gfp in [Gfp::ATOMIC, Gfp::KERNEL | Gfp::NORETRY, Gfp::KERNEL | Gfp::RETRY_MAYFAIL, Gfp::NOFS] {
             let mut held = Vec::new();
@@ -318,7 +318,7 @@ fn recursion_is_told_by_name() {
     let frames = Arc::new(boot_on::<Owned<3>>(&memory(64 * MIB), &Config::new()).unwrap());
     cache.over(Asks(Arc::downgrade(&frames), Arc::clone(&seen)));
     while let Ok(frame) = frames.alloc(Gfp::HIGHUSER_MOVABLE - Gfp::RECLAIM) {
-        cache.keep(frame.into_raw().0);
+        cache.keep(frame.into_raw().pfn);
     }
     drop(frames.alloc(Gfp::KERNEL).unwrap());
     assert_eq!(*seen.lock().unwrap(), [AllocError::Recursion]);

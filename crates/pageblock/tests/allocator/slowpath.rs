@@ -51,7 +51,7 @@ fn the_high_order_reserve_is_filled_by_atomic_requests_and_given_up_at_last() {
     // The flags that fill the reserve are those of the slow path: make the first attempt fail.
     let mut held = Vec::new();
     while normal.free_frames() > normal.watermarks().low {
-        held.push(frames.alloc(Gfp::KERNEL).unwrap().into_raw().0);
+        held.push(frames.alloc(Gfp::KERNEL).unwrap().into_raw().pfn);
     }
     let (first, two) = (held.split_off(held.len() - 1024), order(2));
     free_all(&frames, first);

@@ -125,12 +125,14 @@ impl Scene {
         match op {
             Op::Hold(order, gfp) => {
                 if let Ok(block) = self.frames.alloc_order(Order::saturating(order), gfp) {
-                    self.held.push(block.into_raw());
+                    let raw = block.into_raw();
+                    self.held.push((raw.pfn, raw.order));
                 }
             }
             Op::Move(gfp) => {
                 if let Ok(frame) = self.frames.alloc(gfp | Gfp::HIGHUSER_MOVABLE) {
-                    let (pfn, order) = frame.into_raw();
+                    let raw = frame.into_raw();
+                    let (pfn, order) = (raw.pfn, raw.order);
                     self.movables.own(pfn, order, self.tags);
                     self.tags += 1;
                 }
@@ -138,7 +140,7 @@ impl Scene {
             Op::Cache(count) => {
                 for _ in 0..count {
                     let Ok(frame) = self.frames.alloc(Gfp::HIGHUSER) else { break };
-                    self.cache.keep(frame.into_raw().0);
+                    self.cache.keep(frame.into_raw().pfn);
                 }
             }
             Op::Free(which) => {

@@ -19,8 +19,8 @@ thread_local! {
     static IRQS_OFF: Cell<usize> = const { Cell::new(0) };
     /// How often interrupts were turned off: every way to a zone lock does that, and nothing on a list does.
     static MASKED: Cell<u64> = const { Cell::new(0) };
-    /// Runs on top of the next call that turns interrupts off.
-    static ON_MASK: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    /// Runs on top of each call that turns interrupts off, until it says that it is done.
+    static ON_MASK: RefCell<Option<Box<dyn FnMut() -> bool>>> = const { RefCell::new(None) };
     /// Who answers kicks; without one, nobody.
     static KICKED: RefCell<Option<Rc<Booted>>> = const { RefCell::new(None) };
 }
@@ -51,8 +51,10 @@ unsafe impl Platform for FourCpus {
 
     fn irq_save() -> IrqState {
         MASKED.set(MASKED.get() + 1);
-        if let Some(interrupt) = ON_MASK.take() {
-            interrupt();
+        if let Some(mut interrupt) = ON_MASK.take()
+            && !interrupt()
+        {
+            ON_MASK.set(Some(interrupt));
         }
         IrqState::new(IRQS_OFF.replace(IRQS_OFF.get() + 1))
     }
@@ -96,12 +98,14 @@ pub(crate) fn kicks_are_answered() -> bool {
     KICKED.with(|kicked| kicked.borrow().is_some())
 }
 
-/// Runs `interrupt` just before interrupts are turned off next; its answer is there after that.
-pub(crate) fn on_next_mask<R: 'static>(interrupt: impl FnOnce() -> R + 'static) -> Rc<RefCell<Option<R>>> {
-    let answer = Rc::new(RefCell::new(None));
-    let told = answer.clone();
-    ON_MASK.set(Some(Box::new(move || *told.borrow_mut() = Some(interrupt()))));
-    answer
+/// Runs `interrupt` whenever interrupts are about to be turned off, until it says that it is done.
+pub(crate) fn on_mask(interrupt: impl FnMut() -> bool + 'static) {
+    ON_MASK.set(Some(Box::new(interrupt)));
+}
+
+/// True if such an interrupt was done.
+pub(crate) fn interrupt_is_done() -> bool {
+    ON_MASK.take().is_none()
 }
 
 /// Runs `action`, and says whether it did without any zone lock.
@@ -130,19 +134,19 @@ impl Deref for Booted {
 
 /// One zone, no watermarks but what the scale factor makes of low, these lists.
 pub(crate) fn boot(lists: PcpConfig) -> Rc<Booted> {
-    boot_with(ALL_OF_IT.per_cpu_lists(Some(lists)))
+    boot_with(FRAMES, ALL_OF_IT.per_cpu_lists(Some(lists)))
 }
 
-/// The same with half of it movable, as a zone of its own.
+/// Twice that, half of it movable, as a zone of its own.
 pub(crate) fn boot_two_zones(lists: PcpConfig) -> Rc<Booted> {
-    boot_with(ALL_OF_IT.movable_share(50).per_cpu_lists(Some(lists)))
+    boot_with(FRAMES * 2, ALL_OF_IT.movable_share(50).per_cpu_lists(Some(lists)))
 }
 
 const ALL_OF_IT: Config =
     Config::new().zones(ZoneLimits::single()).min_free_kbytes(Some(0)).lowmem_reserve_ratio([0; 4]);
 
-fn boot_with(config: Config) -> Rc<Booted> {
-    let map = [Region::from((0, FRAMES << 12, true))];
+fn boot_with(frames: u64, config: Config) -> Rc<Booted> {
+    let map = [Region::usable(0..frames << 12)];
     let bytes = PageAllocator::<FourCpus>::metadata_bytes(map, &config).unwrap();
     // SAFETY: nothing of the allocator is kept longer than it.
     let stored = unsafe {

@@ -95,7 +95,7 @@ impl Stack {
 
 impl Subject for Stack {
     fn alloc(&mut self, order: Order, migrate_type: MigrateType, _: AllocFlags) -> Option<Pfn> {
-        let request = |frames: &Booted| frames.alloc_order(order, gfp(migrate_type)).map(|f| f.into_raw().0);
+        let request = |frames: &Booted| frames.alloc_order(order, gfp(migrate_type)).map(|f| f.into_raw().pfn);
         let block = self.counted(request).ok();
         self.insist(block, || self.counted(request).ok())
     }

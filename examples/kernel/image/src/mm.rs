@@ -32,7 +32,7 @@ pub fn init(boot: &BootInfo, kernel: &Range<u64>, cpus: usize) {
 /// Allocates a block that the caller frees by hand.
 #[inline(always)]
 pub fn alloc(order: Order, gfp: Gfp) -> Option<Pfn> {
-    FRAMES.alloc_order(order, gfp).ok().map(|frames| frames.into_raw().0)
+    FRAMES.alloc_order(order, gfp).ok().map(|frames| frames.into_raw().pfn)
 }
 
 /// Frees a block.

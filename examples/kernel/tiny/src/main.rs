@@ -108,7 +108,8 @@ fn boot(start_info: u64) -> Option<Stats> {
 fn try_it() -> Option<()> {
     let block = FRAMES.alloc_order(Order::new(3)?, Gfp::KERNEL | Gfp::ZERO).ok()?;
     let page = FRAMES.alloc(Gfp::KERNEL).ok()?;
-    let (pfn, order) = page.into_raw();
+    let raw = page.into_raw();
+    let (pfn, order) = (raw.pfn, raw.order);
     // SAFETY: the page is ours and unused; the second free is refused.
     let (once, twice) = unsafe { (FRAMES.free(pfn, order), FRAMES.free(pfn, order)) };
     let mut held = 0;

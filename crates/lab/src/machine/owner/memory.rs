@@ -187,7 +187,8 @@ impl Memory {
     /// # Errors
     /// [`AllocError`]; nothing has changed but what reclaim and compaction did.
     pub(crate) fn take(&self, holder: Holder, gfp: Gfp) -> Result<Pfn, AllocError> {
-        let (pfn, order) = self.allocator().alloc_order(holder.order(), gfp)?.into_raw();
+        let raw = self.allocator().alloc_order(holder.order(), gfp)?.into_raw();
+        let (pfn, order) = (raw.pfn, raw.order);
         debug_assert_eq!(order, holder.order(), "one answer for one question");
         let taken = self.set_holder(pfn, holder);
         assert_eq!(taken, Holder::Nobody, "{pfn} was handed out twice");

@@ -42,7 +42,7 @@ fn pages_are_found_moved_and_ended() {
     assert_eq!(memory.isolate(from, Order::ZERO, MigrateMode::Async), Ok(()));
     assert_eq!(memory.isolate(from, Order::ZERO, MigrateMode::Async), Err(Refusal::Pinned));
     // As compaction does it: the target is the owner's when the move begins, and the source is freed afterwards.
-    let (to, _) = memory.allocator().alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw();
+    let to = memory.allocator().alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().pfn;
     assert_eq!(memory.migrate(from, to, Order::ZERO, MigrateMode::Async), Ok(()));
     memory.give_back(from, Order::ZERO);
     assert_eq!((memory.find(anon(7)), memory.holder(from)), (Some(to), Holder::Nobody));
@@ -217,7 +217,7 @@ fn move_one(memory: &Memory, pfn: Pfn) {
     if memory.isolate(pfn, order, MigrateMode::SyncLight).is_err() {
         return;
     }
-    match memory.allocator().alloc_order(order, Gfp::HIGHUSER_MOVABLE).map(|block| block.into_raw().0) {
+    match memory.allocator().alloc_order(order, Gfp::HIGHUSER_MOVABLE).map(|block| block.into_raw().pfn) {
         Ok(to) => {
             assert_eq!(memory.migrate(pfn, to, order, MigrateMode::SyncLight), Ok(()));
             memory.give_back(pfn, order);

@@ -132,7 +132,7 @@ fn gfp(migrate_type: MigrateType) -> Gfp {
 fn take(allocator: &PageAllocator<Cpus>, cpu: u32, order: u8, migrate_type: MigrateType) -> Block {
     CPU.set(cpu);
     match allocator.alloc_order(Order::saturating(order), gfp(migrate_type)) {
-        Ok(frames) => Block { pfn: frames.into_raw().0.as_u64() as u32, order },
+        Ok(frames) => Block { pfn: frames.into_raw().pfn.as_u64() as u32, order },
         Err(error) => panic!("no stream needs as much memory as there is: {error}"),
     }
 }
