@@ -67,16 +67,17 @@ impl<'m> Zone<'m> {
 
     #[inline(never)]
     fn search_whole<P: Platform>(&self, order: u32, migrate_type: MigrateType) -> Option<u32> {
-        let whole = self.summary.regions(FreeAreaId::whole(migrate_type));
-        if whole != 0 {
-            return Some(whole.trailing_zeros());
-        }
         loop {
-            // Downwards: a pageblock that another CPU took from meanwhile is in a smaller set now.
-            if let Some(found) = self.summary.least_fragmented(migrate_type, order) {
+            let moves = self.summary.moves();
+            if let Some(found) = self.summary.most_fragmented(migrate_type, order) {
                 return Some(found.region);
             }
-            if order >= BLOCK_SHIFT || !self.revoke::<P>(migrate_type, order) {
+            let whole = self.summary.regions(FreeAreaId::whole(migrate_type));
+            if whole != 0 {
+                return Some(whole.trailing_zeros());
+            }
+            let revoked = order < BLOCK_SHIFT && self.revoke::<P>(migrate_type, order);
+            if !revoked && self.summary.moves() == moves {
                 return None;
             }
         }

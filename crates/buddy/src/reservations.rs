@@ -119,6 +119,7 @@ impl<'m> Zone<'m> {
     fn another_block<P: Platform>(&self, refill: &Refill, own: Own) -> Option<Place<'_, 'm, P>> {
         let (order, migrate_type) = (u32::from(refill.order.as_u8()), refill.migrate_type);
         loop {
+            let moves = self.summary.moves();
             let partial = self.summary.most_fragmented(migrate_type, order).map(|found| found.region);
             let whole = self.summary.regions(FreeAreaId::whole(migrate_type));
             let reserved = self.summary.regions(FreeAreaId::reserved(migrate_type));
@@ -128,6 +129,7 @@ impl<'m> Zone<'m> {
                 None if whole != 0 && (reserved == 0 || self.has_many_whole()) => whole.trailing_zeros(),
                 None if reserved != 0 && self.revoke::<P>(migrate_type, order) => continue,
                 None if whole != 0 => whole.trailing_zeros(),
+                None if self.summary.moves() != moves => continue,
                 None => return None,
             };
             let mut region = self.lock::<P>(number)?;

@@ -72,12 +72,12 @@ impl Shape {
         self.blocks.div_ceil(self.region_blocks)
     }
 
-    /// Words of skip bits, then rows of the free areas: those of all regions, of which only the last may be smaller.
+    /// Words of skip bits, and rows of the free areas: those of all regions, of which only the last may be smaller.
     const fn words(&self) -> usize {
-        let whole = self.blocks / self.region_blocks;
-        let rest = self.blocks % self.region_blocks;
-        let last = if rest > 0 { free_area::rows_needed(rest) } else { 0 };
-        self.blocks.div_ceil(64) + (whole * free_area::rows_needed(self.region_blocks) + last) * free_area::ROW
+        const fn of(blocks: usize) -> usize {
+            blocks.div_ceil(64) + free_area::rows_needed(blocks) * free_area::ROW
+        }
+        self.blocks / self.region_blocks * of(self.region_blocks) + of(self.blocks % self.region_blocks)
     }
 }
 

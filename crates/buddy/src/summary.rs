@@ -8,10 +8,14 @@
 //! | a type and an order 0 to 9 | a region | the region's [`FreeArea`](crate::free_area::FreeArea) has a member in that set |
 //! | reserved, a type | a region | one of its pageblocks is reserved for a CPU's refills |
 //!
-//! # Orderings
-//! A pageblock whose largest order changes enters its new set before it leaves the old one, and each change is a release. So a search
-//! that goes up through the orders and sees it gone from the old set sees it in a larger one, and one that goes down sees it in a
-//! smaller one; a search that failed in both directions failed at a moment at which nothing served.
+//! # A search that finds nothing
+//! A pageblock may move between sets while a search reads one after the other, so that the search sees it in none. Each update enters the
+//! new sets, counts itself in `moves`, and leaves the old ones, in this order; a search that finds nothing looks at `moves` again, and
+//! begins anew if it has changed.
+//!
+//! Why that suffices: a search that missed the pageblock in its new set read that set before the entry, and so `moves` before the count,
+//! since a read of the count (acquire, of a release) would have made the entry visible. If it missed the pageblock in its old set as
+//! well, it read that set after the departure (acquire, of a release), which makes the count visible to its second look.
 
 use pageblock_frame::MigrateType;
 use pageblock_frame::sync::{AtomicUsize, Ordering};
@@ -23,18 +27,29 @@ pub(crate) const MOST_REGIONS: usize = usize::BITS as usize;
 
 /// For each set the regions that have a member.
 #[derive(Debug)]
-pub(crate) struct Summary([AtomicUsize; ROW]);
+pub(crate) struct Summary {
+    sets: [AtomicUsize; ROW],
+    /// Updates so far.
+    moves: AtomicUsize,
+}
 
 impl Summary {
     pub(crate) fn new() -> Self {
-        Self(core::array::from_fn(|_| AtomicUsize::new(0)))
+        Self { sets: core::array::from_fn(|_| AtomicUsize::new(0)), moves: AtomicUsize::new(0) }
     }
 
     /// The regions with a member of a set, one bit each.
     #[inline(always)]
     pub(crate) fn regions(&self, set: FreeAreaId) -> u64 {
-        // Acquire: pairs with the releases in `update`, for the two directions of a search (see above).
-        self.0[set.index()].load(Ordering::Acquire) as u64
+        // Acquire: pairs with the releases in `update` (see above).
+        self.sets[set.index()].load(Ordering::Acquire) as u64
+    }
+
+    /// Updates so far: read before a search, and again if it has found nothing.
+    #[inline(always)]
+    pub(crate) fn moves(&self) -> usize {
+        // Acquire: pairs with the release in `update` (see above).
+        self.moves.load(Ordering::Acquire)
     }
 
     /// The lowest region with a pageblock of a type whose largest order is the smallest from `order` to 8, and that order.
@@ -54,11 +69,13 @@ impl Summary {
     #[cold]
     #[inline(never)]
     pub(crate) fn update(&self, region: u32, before: Members, now: Members) {
+        // Release each: pairs with the acquires of searches (see above).
         for set in now.appeared_since(before) {
-            self.0[set.index()].fetch_or(1usize.wrapping_shl(region), Ordering::AcqRel);
+            self.sets[set.index()].fetch_or(1usize.wrapping_shl(region), Ordering::Release);
         }
+        self.moves.fetch_add(1, Ordering::Release);
         for set in before.appeared_since(now) {
-            self.0[set.index()].fetch_and(!1usize.wrapping_shl(region), Ordering::AcqRel);
+            self.sets[set.index()].fetch_and(!1usize.wrapping_shl(region), Ordering::Release);
         }
     }
 }
