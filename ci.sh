@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
-apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml)
+apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
 jobs_in_order=(fmt clippy test experiments doc loom sanitize fuzz nostd adapters package cross boot)
 

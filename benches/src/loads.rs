@@ -208,14 +208,18 @@ impl Load {
         (0..count).map(|_| self.step()).collect()
     }
 
+    /// Live frames are below the band.
+    const fn is_below(&self) -> bool {
+        self.frames + self.target / 512 < self.target
+    }
+
     fn step(&mut self) -> Step {
         if let Some(step) = self.due() {
             return step;
         }
-        let slack = self.target / 512;
         let grow = match self.frames {
-            frames if frames > self.target + slack => false,
-            frames if frames + slack < self.target => true,
+            frames if frames > self.target + self.target / 512 => false,
+            _ if self.is_below() => true,
             _ => self.random.random(),
         };
         if grow || self.lasting.is_empty() { self.alloc() } else { self.free_any() }
@@ -295,7 +299,7 @@ impl OwnLoads {
     /// Each CPU in turn does so many steps, until all have filled their parts.
     pub fn fill<A: Frames>(&mut self, allocator: &mut A, turn: usize) {
         let mut fruitless = 0;
-        while fruitless < 1000 && self.0.iter().any(|load| load.frames < load.target) {
+        while fruitless < 1000 && self.0.iter().any(Load::is_below) {
             let before: u64 = self.0.iter().map(|load| load.frames).sum();
             self.round(allocator, turn);
             let after: u64 = self.0.iter().map(|load| load.frames).sum();
