@@ -8,7 +8,7 @@ use pageblock_buddy::{FreeError, Violation};
 use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
-    FrameState, Gfp, Hooks, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model,
+    FrameState, Gfp, Hooks, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model,
 };
 use pageblock_memmap::{Region, RegionReport};
 
@@ -191,7 +191,7 @@ impl<P: Platform> PageAllocator<P> {
             }
             None => self.alloc_by_list(order, gfp)?,
         };
-        Ok(Frames::new(self, pfn, order))
+        Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
     }
 
     /// Along the zonelist of the CPU's node.
@@ -210,7 +210,7 @@ impl<P: Platform> PageAllocator<P> {
         let inner = self.inner()?;
         let entry = inner.node(node).ok_or(AllocError::NoSuchNode(node))?;
         let pfn = Request::new(inner, entry, order, gfp)?.run()?;
-        Ok(Frames::new(self, pfn, order))
+        Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
     }
 
     /// Allocates exactly `frames` neighbouring frames, aligned to the next power of two; what a block of that size has more
@@ -238,7 +238,7 @@ impl<P: Platform> PageAllocator<P> {
             other => other?,
         }
         inner.count_past_lists(zone, order.frames());
-        Ok(Frames::new(self, pfn, order))
+        Ok(Frames::new(self, pfn, order, MigrateType::Movable))
     }
 
     /// Takes a block back.
@@ -302,10 +302,12 @@ impl<P: Platform> PageAllocator<P> {
     /// Frees what a handle owned. The handle was made by this allocator, so that an error means that somebody else freed
     /// its frames: it is counted.
     #[inline(always)]
-    pub(crate) fn give_back(&self, pfn: Pfn, order: Order) {
-        // SAFETY: the handle that is being dropped owned the block.
-        #[expect(unsafe_code, reason = "the handle's word is the allocator's own")]
-        let _ = unsafe { self.free(pfn, order) };
+    pub(crate) fn give_back(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) {
+        if P::SMALL_CODE {
+            let _ = self.free_called(pfn, order);
+        } else if self.fast.free_typed(pfn, order, migrate_type) || self.free_by_span(pfn, order).is_ok() {
+            P::hooks().trace(&Event::Free { pfn, order });
+        }
     }
 
     pub(crate) fn give_back_range(&self, range: PfnRange) {

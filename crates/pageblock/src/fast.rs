@@ -3,7 +3,7 @@
 use core::fmt;
 
 use pageblock_frame::sync::OnceRef;
-use pageblock_frame::{Gfp, Order, Pfn, Platform, const_unless_model};
+use pageblock_frame::{Gfp, MigrateType, Order, Pfn, Platform, const_unless_model};
 use pageblock_pcp::{PcpLists, PcpRef};
 
 use crate::inner::{Inner, PLACE_BITS};
@@ -82,5 +82,11 @@ impl<P: Platform> FastPaths<P> {
     #[inline(always)]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> bool {
         P::PER_CPU_LISTS && self.free.free(pfn, order, || self.lists.get())
+    }
+
+    /// The same for a block that was asked for with this type.
+    #[inline(always)]
+    pub(crate) fn free_typed(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) -> bool {
+        P::PER_CPU_LISTS && self.free.free_typed((pfn, order, migrate_type), || self.lists.get())
     }
 }

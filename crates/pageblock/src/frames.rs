@@ -4,7 +4,7 @@ use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 
-use pageblock_frame::{Order, PAGE_SIZE, Pfn, PfnRange, Platform};
+use pageblock_frame::{MigrateType, Order, PAGE_SIZE, Pfn, PfnRange, Platform};
 
 use crate::PageAllocator;
 
@@ -58,13 +58,20 @@ pub struct Frames<'a, P: Platform> {
     owner: &'a PageAllocator<P>,
     pfn: Pfn,
     order: Order,
+    /// The type that the block was asked for with: its list when it is freed, most likely.
+    migrate_type: MigrateType,
 }
 
 impl<'a, P: Platform> Frames<'a, P> {
     /// The block belongs to nobody else.
     #[inline(always)]
-    pub(crate) const fn new(owner: &'a PageAllocator<P>, pfn: Pfn, order: Order) -> Self {
-        Self { owner, pfn, order }
+    pub(crate) const fn new(
+        owner: &'a PageAllocator<P>,
+        pfn: Pfn,
+        order: Order,
+        migrate_type: MigrateType,
+    ) -> Self {
+        Self { owner, pfn, order, migrate_type }
     }
 
     /// The first frame.
@@ -167,17 +174,17 @@ impl<'a, P: Platform> Frames<'a, P> {
         if !self.owner.split(self.pfn, self.order, parts) {
             return Err(self);
         }
-        let owner = self.owner;
+        let (owner, migrate_type) = (self.owner, self.migrate_type);
         let frames = self.pfns();
         let _ = self.into_raw();
-        Ok(Parts { owner, rest: frames, order: parts })
+        Ok(Parts { owner, rest: frames, order: parts, migrate_type })
     }
 }
 
 impl<P: Platform> Drop for Frames<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.owner.give_back(self.pfn, self.order);
+        self.owner.give_back(self.pfn, self.order, self.migrate_type);
     }
 }
 
@@ -194,6 +201,7 @@ pub struct Parts<'a, P: Platform> {
     owner: &'a PageAllocator<P>,
     rest: PfnRange,
     order: Order,
+    migrate_type: MigrateType,
 }
 
 impl<'a, P: Platform> Iterator for Parts<'a, P> {
@@ -205,7 +213,7 @@ impl<'a, P: Platform> Iterator for Parts<'a, P> {
         }
         let pfn = self.rest.start;
         self.rest.start = pfn.add(self.order.frames());
-        Some(Frames::new(self.owner, pfn, self.order))
+        Some(Frames::new(self.owner, pfn, self.order, self.migrate_type))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

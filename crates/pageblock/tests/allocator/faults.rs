@@ -28,7 +28,7 @@ fn every_wrong_free_is_named_and_changes_nothing() {
     free(freed, Order::ZERO).unwrap();
     let before = picture(&frames);
     let cases = [
-        (freed, Order::ZERO, FreeError::NotAllocated),
+        (freed, Order::ZERO, FreeError::OnList),
         (Pfn::new(1 << 30), Order::ZERO, FreeError::OutOfRange),
         (Pfn::new(u64::MAX), Order::LIMIT, FreeError::OutOfRange),
         (block, order(2), FreeError::OrderMismatch { allocated: three }),

@@ -40,15 +40,28 @@ impl Head {
         }
     }
 
+    #[cfg(not(loom))]
+    #[inline]
+    fn look(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The model checker remembers one access an object. A load right before the exchange would hide the loads of other CPUs from it, and
+    /// it would not try what happens if the exchange comes first.
+    #[cfg(loom)]
+    fn look(&self) -> u64 {
+        self.0.fetch_or(0, Ordering::Relaxed)
+    }
+
     #[inline]
     pub(super) fn depth(&self) -> u16 {
-        depth(self.0.load(Ordering::Relaxed))
+        depth(self.look())
     }
 
     /// Puts a batch, which is the caller's, on top. False, with nothing changed, if there are `limit` already.
     pub(super) fn push(&self, batches: &[Batch], index: u16, limit: u16) -> bool {
         let Some(batch) = batches.get(usize::from(index)) else { return false };
-        let mut seen = self.0.load(Ordering::Relaxed);
+        let mut seen = self.look();
         loop {
             if depth(seen) >= limit {
                 return false;
