@@ -251,8 +251,7 @@ impl Config {
 
     /// The per-CPU lists; `None` for none. Default: [`PcpConfig::new`].
     ///
-    /// A zone whose lists on all CPUs would take more than a quarter of a byte a frame gets none: fewer [`cpus`](Self::cpus), or more
-    /// memory, and it does.
+    /// The lists of a small zone are short: they are halved until those of all CPUs take no more than a quarter of a byte a frame.
     #[must_use]
     pub const fn per_cpu_lists(mut self, lists: Option<PcpConfig>) -> Self {
         self.pcp = lists;

@@ -65,12 +65,7 @@ pub struct Frames<'a, P: Platform> {
 impl<'a, P: Platform> Frames<'a, P> {
     /// The block belongs to nobody else.
     #[inline(always)]
-    pub(crate) const fn new(
-        owner: &'a PageAllocator<P>,
-        pfn: Pfn,
-        order: Order,
-        migrate_type: MigrateType,
-    ) -> Self {
+    pub(crate) const fn new(owner: &'a PageAllocator<P>, pfn: Pfn, order: Order, migrate_type: MigrateType) -> Self {
         Self { owner, pfn, order, migrate_type }
     }
 

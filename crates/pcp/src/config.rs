@@ -149,7 +149,7 @@ impl PcpConfig {
             sizing: Sizing::LowWatermark,
             refill: Refill::Scaled,
             tuning: Tuning::Bounded,
-            call_limit: 16,
+            call_limit: 32,
             room: 256,
         }
     }

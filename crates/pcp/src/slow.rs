@@ -106,8 +106,11 @@ impl<P: Platform> PcpLists<'_, P> {
         let got = lists.fill(list, blocks, |slots| {
             let mut got = 0;
             self.depot.pop(list, &mut spare, |batch| {
-                slots.iter_mut().zip(batch).for_each(|(slot, block)| *slot = *block);
-                got = batch.len();
+                // As many slots as the batch has blocks, so that this is one copy.
+                if let Some(slots) = slots.get_mut(..batch.len()) {
+                    slots.copy_from_slice(batch);
+                    got = batch.len();
+                }
             });
             got
         });
@@ -157,7 +160,6 @@ impl<P: Platform> PcpLists<'_, P> {
         let eighth = (batch / 8).max(1);
         let plenty = self.zone.free_frames() > self.zone.watermarks().high;
         let frames = if plenty { eighth << doublings } else { (eighth << doublings).min(batch + 1) };
-        let frames = frames.min(MOST_REFILL << order.as_u8());
         // At least half of the list stays empty, so that the frees that follow find room: unless none follow.
         let room = if plenty && doublings == MOST_DOUBLINGS { capacity } else { capacity.div_ceil(2) };
         let room = room.max(1);
@@ -320,8 +322,6 @@ fn words_first(oldest: &[u32], call_limit: u32) -> Option<u32> {
     })
 }
 
-/// Most blocks that one refill asks for; where the zone has a whole word of 64 frames, that comes.
-const MOST_REFILL: u32 = 32;
 /// Whole words that one call gives back.
 const MOST_WORDS: usize = 1;
 /// Frames that a word of the zone's free maps describes.

@@ -127,7 +127,7 @@ fn two_nodes() -> [Region; 3] {
 
 #[test]
 fn the_local_node_serves_first_and_then_the_next() {
-    let frames = boot_on::<TwoNodes>(&two_nodes(), &ALL_OF_IT).unwrap();
+    let frames = boot_on::<TwoNodes>(&two_nodes(), &ALL_OF_IT.per_cpu_lists(None)).unwrap();
     let place = |gfp: Gfp, cpu: u32| {
         let frame = Host::<1>::on_cpu(cpu, || frames.alloc(gfp).map(|frame| frame.pfn())).unwrap().unwrap();
         let zone = frames.zone_of(frame).unwrap();

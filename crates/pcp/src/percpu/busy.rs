@@ -111,7 +111,10 @@ pub(super) fn word_to(area: NonNull<Area>) -> PerCpuPtr {
 /// The word is this CPU's, to which the caller is pinned.
 #[inline(always)]
 pub(super) unsafe fn enter_by_word(word: PerCpuPtr, tag: StoreTag) -> Option<NonNull<Area>> {
-    let area = NonNull::new(word.into_raw())?;
+    #[cfg(loom)]
+    NonNull::new(word.into_raw())?;
+    // SAFETY: a word is not null, by `PerCpuPtr::new` and `word_to`.
+    let area = unsafe { NonNull::new_unchecked(word.into_raw()) };
     // SAFETY: 1. it points to a word that is 0 for ever, or to an area that lives for ever, since only such are given to words; an area
     // begins with its flag. 2. The area is of the caller's CPU, whose word it was given to.
     unsafe { area.cast::<BusyFlag>().as_ref().enter_with(tag) }.then_some(area.cast())
