@@ -142,7 +142,8 @@ impl<'a, P: Platform> Frames<'a, P> {
     #[inline(always)]
     #[expect(unsafe_code, reason = "the caller's word that the block is the caller's")]
     pub const unsafe fn from_raw(owner: &'a PageAllocator<P>, raw: RawFrames) -> Self {
-        Self::new(owner, raw.pfn, raw.order)
+        // A guess; the free looks at the block where it is wrong.
+        Self::new(owner, raw.pfn, raw.order, MigrateType::Movable)
     }
 
     /// Makes blocks of a lower order, each of which is freed on its own (`split_page()`).
