@@ -68,11 +68,12 @@ impl<'m> Zone<'m> {
     pub fn refill<P: Platform>(&self, refill: Refill, out: &mut [u32]) -> usize {
         let mark = StateByte::listed(refill.order, refill.migrate_type);
         if refill.order.as_u8() >= 6 {
-            let taken = self.take::<P>(u32::from(refill.order.as_u8()), refill.migrate_type, mark);
-            return taken.zip(out.first_mut()).map_or(0, |(index, slot)| {
-                *slot = index;
-                1
-            });
+            let Some(slot) = out.first_mut() else { return 0 };
+            let Some(index) = self.take::<P>(u32::from(refill.order.as_u8()), refill.migrate_type, mark) else {
+                return 0;
+            };
+            *slot = index;
+            return 1;
         }
         let least = (refill.least as usize).min(out.len());
         let mut effort = Effort::of_one_refill();

@@ -85,6 +85,9 @@ impl<P: Platform> PcpLists<'_, P> {
     /// Fills an empty bounded list: with a batch of the depot, or from the zone. Where the list may not be added to, the depot may hold
     /// blocks of the isolated pageblock, and stays as it is.
     fn refill(&self, lists: &mut CpuLists<'_>, list: List, migrate_type: MigrateType, using: Use) -> u32 {
+        if lists.capacity(list) == 0 {
+            return 0;
+        }
         let (least, room) = self.bounded_refill(lists, list);
         if using == Use::Full && self.depot.depth(list) > 0 {
             let got = self.pop_batch(lists, list);
