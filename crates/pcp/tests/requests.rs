@@ -279,8 +279,15 @@ fn small_machines_have_lists() {
                     lists.free(pfn, Order::ZERO).unwrap();
                     assert_eq!(lists.alloc(Order::ZERO, Movable), Some(pfn), "{mib} MiB, CPU {cpu} of {cpus}");
                     lists.free(pfn, Order::ZERO).unwrap();
+                    // Orders whose lists have no room are served as well, and lose nothing.
+                    for log2 in 0..=10 {
+                        let Some(pfn) = lists.alloc_slow(order(log2), Movable, AllocFlags::empty()) else { continue };
+                        lists.free(pfn, order(log2)).unwrap();
+                    }
                 });
             }
+            assert_eq!(lists.zone().free_frames() + lists.frames(), mib << 8, "{mib} MiB, {cpus} CPUs");
+            lists.check().unwrap();
         }
     }
 }
