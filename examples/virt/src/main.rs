@@ -1,5 +1,5 @@
-//! A kernel for QEMU's `virt` boards, to show `pageblock` on machines that are not x86-64: riscv64 and riscv32 (supervisor mode above
-//! OpenSBI) and aarch64 (EL1, PSCI, MMU on), with four CPUs and the memory map of the device tree.
+//! A kernel for QEMU's `virt` boards, to show `pageblock` on machines that are not x86-64: riscv64 (supervisor mode above OpenSBI),
+//! riscv32 (machine mode, no firmware) and aarch64 (EL1, PSCI, MMU on), with four CPUs and the memory map of the device tree.
 //!
 //! One module a machine has what differs: the way in, interrupts and their timer, starting other CPUs, output, the way out. The
 //! rest is the same everywhere: [`memory`] is the seam to the allocator, [`work`] what all CPUs do while their timers interrupt them,

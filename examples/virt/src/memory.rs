@@ -7,7 +7,7 @@ use pageblock::{
 };
 use pageblock_frame::migration::Migrate;
 
-use crate::{CPUS, compact, must};
+use crate::{CPUS, compact, machine, must};
 
 /// The machine.
 pub struct Virt;
@@ -28,13 +28,13 @@ unsafe impl Platform for Virt {
 
     #[inline(always)]
     fn irq_save() -> IrqState {
-        arch::irq_save()
+        machine::irq_save()
     }
 
     #[inline(always)]
     unsafe fn irq_restore(state: IrqState) {
         // SAFETY: the caller's promise is passed on.
-        unsafe { arch::irq_restore(state) }
+        unsafe { machine::irq_restore(state) }
     }
 
     fn hooks() -> impl Hooks {

@@ -4,6 +4,8 @@ mod vectors;
 
 use core::arch::{asm, global_asm};
 
+pub use pageblock::arch::{irq_restore, irq_save};
+
 use crate::stack::{BYTES, STACKS};
 use crate::{boot_main, other_main, work};
 

@@ -1,12 +1,16 @@
-//! riscv64 and riscv32, in supervisor mode above OpenSBI.
+//! riscv64 in supervisor mode above OpenSBI, riscv32 in machine mode above nothing ([`firmware`] says what that is).
+
+#[cfg_attr(target_arch = "riscv64", path = "opensbi.rs")]
+#[cfg_attr(target_arch = "riscv32", path = "bare.rs")]
+#[macro_use]
+mod firmware;
 
 use core::arch::{asm, global_asm};
 
+pub use firmware::{NAME, irq_restore, irq_save, start_cpu};
+
 use crate::stack::{BYTES, STACKS};
 use crate::{boot_main, other_main, work};
-
-/// The name of the machine.
-pub const NAME: &str = if cfg!(target_pointer_width = "64") { "riscv64" } else { "riscv32" };
 
 /// The serial port (16550), and the device that ends the machine.
 const UART: usize = 0x1000_0000;
@@ -15,18 +19,14 @@ const TEST_DEVICE: usize = 0x10_0000;
 const TEST_STATUS: u32 = 0x3333;
 /// Ticks of the clock, 10 MHz, from one timer interrupt to the next: 1 ms.
 const INTERVAL: u64 = 10_000;
-/// SBI extensions: timer, and hart state management.
-const TIME: usize = 0x5449_4d45;
-const HSM: usize = 0x48_534d;
-/// `sie.STIE`, and `scause` of its interrupt.
-const TIMER_ENABLE: usize = 1 << 5;
-const TIMER_CAUSE: usize = 1 << (usize::BITS - 1) | 5;
+/// `mcause` or `scause` of the timer's interrupt.
+const TIMER_CAUSE: usize = 1 << (usize::BITS - 1) | firmware::TIMER;
 
 global_asm!(
     // The first hart: a0 its number, a1 the device tree. It is our CPU 0.
     ".pushsection .text.boot, \"ax\"",
-    ".globl start",
-    "start:",
+    ".globl start_first",
+    "start_first:",
     "mv tp, zero",
     "la sp, {stacks}",
     "li t0, {bytes}",
@@ -78,8 +78,8 @@ global_asm!(
     ".else",
     "each sw",
     ".endif",
-    "csrr a0, scause",
-    "csrr a1, sepc",
+    csr!("csrr a0, ", "cause"),
+    csr!("csrr a1, ", "epc"),
     "call {on_trap}",
     ".if {word} == 8",
     "each ld",
@@ -87,20 +87,19 @@ global_asm!(
     "each lw",
     ".endif",
     "addi sp, sp, 16*{word}",
-    "sret",
+    csr!("", "ret"),
     word = const size_of::<usize>(),
     on_trap = sym on_trap,
 );
 
 unsafe extern "C" {
-    fn start_other();
     fn trap();
 }
 
 /// A trap: the timer's, or a fault, which ends the machine. Interrupts are off.
 extern "C" fn on_trap(cause: usize, place: usize) {
     assert!(cause == TIMER_CAUSE, "trap {cause:#x} at {place:#x}");
-    set_timer(now() + INTERVAL);
+    firmware::set_timer(now() + INTERVAL);
     work::tick();
 }
 
@@ -126,41 +125,21 @@ fn now() -> u64 {
     }
 }
 
-/// Calls the firmware's function 0 of an extension; true if it says that it has done it.
-fn firmware(extension: usize, arguments: [usize; 3]) -> bool {
-    let [a, b, c] = arguments;
-    let error: isize;
-    // SAFETY: none of the functions that are called here touches memory of the kernel's.
-    unsafe {
-        asm!("ecall", inlateout("a0") a => error, inlateout("a1") b => _, in("a2") c, in("a6") 0, in("a7") extension);
-    }
-    error == 0
-}
-
-fn set_timer(at: u64) {
-    // The time takes one register, or two.
-    let high = if usize::BITS == 32 { at >> 32 } else { 0 };
-    firmware(TIME, [at as usize, high as usize, 0]);
-}
-
 /// Turns timer interrupts on for this CPU.
 pub fn start_timer() {
-    set_timer(now() + INTERVAL);
+    firmware::set_timer(now() + INTERVAL);
     // SAFETY: the handler is in place before interrupts are on, and this CPU has its stack and number.
     unsafe {
-        asm!("csrw stvec, {}", "csrs sie, {}", "csrsi sstatus, 2", in(reg) trap as *const (), in(reg) TIMER_ENABLE)
-    };
+        asm!(csr!("csrw ", "tvec, {}"), in(reg) trap as *const ());
+        asm!(csr!("csrs ", "ie, {}"), in(reg) 1usize << firmware::TIMER);
+        asm!(csr!("csrs ", "status, {}"), in(reg) firmware::ENABLE);
+    }
 }
 
 /// Turns all interrupts off for this CPU.
 pub fn stop_timer() {
     // SAFETY: off is always allowed.
-    unsafe { asm!("csrci sstatus, 2", "csrc sie, {}", in(reg) TIMER_ENABLE) };
-}
-
-/// Starts the hart with this hardware number as CPU `number`. False if the firmware refuses.
-pub fn start_cpu(hardware: u64, number: usize) -> bool {
-    firmware(HSM, [hardware as usize, start_other as *const () as usize, number])
+    unsafe { asm!(csr!("csrc ", "status, {}"), in(reg) firmware::ENABLE) };
 }
 
 /// For a CPU that has done its work.
