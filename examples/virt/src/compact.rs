@@ -2,10 +2,8 @@
 
 use core::fmt::{self, Display};
 
-use pageblock::{Gfp, Order, PAGE_SIZE, Pfn};
-use pageblock_frame::PAGEBLOCK_ORDER;
-use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
-use pageblock_frame::sync::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
+use pageblock::{Gfp, Migrate, MigrateMode, MoveError, Order, PAGE_SIZE, Pfn, PutBack, Refusal};
 
 use crate::memory::FRAMES;
 use crate::must;
@@ -82,7 +80,7 @@ pub fn run() -> Outcome {
     let entries = || PAGES.0.iter().enumerate();
     for (index, entry) in entries() {
         let Ok(page) = FRAMES.alloc(Gfp::HIGHUSER_MOVABLE) else { break };
-        let (pfn, _) = page.into_raw();
+        let pfn = page.into_raw().pfn;
         // SAFETY: the frame is ours; the last word is another mark of the page.
         unsafe {
             word_of(pfn).write_volatile(index as u32);
@@ -92,7 +90,7 @@ pub fn run() -> Outcome {
     }
     entries().filter(|(index, _)| index % 3 != 0).for_each(|(_, entry)| release(entry));
     let before = FRAMES.compaction_vmstat();
-    let huge = FRAMES.alloc_order(PAGEBLOCK_ORDER, Gfp::TRANSHUGE);
+    let huge = FRAMES.alloc_order(Order::HUGE, Gfp::TRANSHUGE);
     let moved = FRAMES.compaction_vmstat().migrate_success - before.migrate_success;
     assert!(huge.is_ok() && moved > 0, "{:?} after {moved} moves", huge.err());
     drop(huge);

@@ -23,9 +23,9 @@ mod work;
 
 use core::fmt::Display;
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use memory::FRAMES;
 use pageblock::CpuId;
-use pageblock_frame::sync::{AtomicUsize, Ordering};
 
 /// CPUs that are used.
 const CPUS: usize = 4;

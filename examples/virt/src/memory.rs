@@ -3,9 +3,8 @@
 use core::ptr::NonNull;
 
 use pageblock::{
-    Config, CpuId, DeviceTree, Hooks, IrqState, Loaded, PageAllocator, PhysRange, Platform, ZoneLimits, arch,
+    Config, CpuId, DeviceTree, Hooks, IrqState, Loaded, Migrate, PageAllocator, PhysRange, Platform, ZoneLimits, arch,
 };
-use pageblock_frame::migration::Migrate;
 
 use crate::{CPUS, compact, machine, must};
 

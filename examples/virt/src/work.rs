@@ -2,8 +2,8 @@
 
 use core::fmt::{self, Display};
 
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use pageblock::{CpuId, Gfp, Order, Pfn};
-use pageblock_frame::sync::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::memory::FRAMES;
 use crate::must;
@@ -33,8 +33,8 @@ struct Block(usize);
 
 impl Block {
     fn alloc(order: Order, gfp: Gfp) -> Option<Self> {
-        let (pfn, order) = FRAMES.alloc_order(order, gfp).ok()?.into_raw();
-        let block = Self((pfn.as_u64() as usize) << 4 | order.index());
+        let raw = FRAMES.alloc_order(order, gfp).ok()?.into_raw();
+        let block = Self((raw.pfn.as_u64() as usize) << 4 | raw.order.index());
         // A stamp that is there belongs to a holder who still has it.
         count(&WRONG, usize::from(block.stamps().any(|stamp| stamp_at(stamp) == block.0)));
         block.stamps().for_each(|stamp| set_stamp(stamp, block.0));

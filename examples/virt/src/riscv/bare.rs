@@ -2,8 +2,8 @@
 
 use core::arch::{asm, global_asm};
 
+use core::sync::atomic::{AtomicU32, Ordering};
 pub use pageblock::arch::machine::{irq_restore, irq_save};
-use pageblock_frame::sync::{AtomicU32, Ordering};
 
 use crate::CPUS;
 
