@@ -27,7 +27,7 @@ job_clippy() { # lints, warnings denied
         cargo clippy --manifest-path "examples/kernel/$kernel/Cargo.toml" --target-dir target/kernel --quiet -- -D warnings
     done
     local target
-    for target in riscv64imac-unknown-none-elf aarch64-unknown-none-softfloat; do
+    for target in riscv64imac-unknown-none-elf riscv32imac-unknown-none-elf aarch64-unknown-none-softfloat; do
         for_target "$target" target/virt clippy --manifest-path examples/virt/Cargo.toml -- -D warnings
     done
 }
@@ -168,9 +168,9 @@ virt_board() {
     done
 }
 
-job_boot() { # kernels boot in QEMU: x86-64 on one and four CPUs; riscv64 and aarch64 on four (BOOT="riscv64" for some)
+job_boot() { # kernels boot in QEMU: x86-64 on one and four CPUs; riscv64, riscv32 and aarch64 on four (BOOT="riscv64" for some)
     local machine
-    for machine in ${BOOT:-x86_64 riscv64 aarch64}; do
+    for machine in ${BOOT:-x86_64 riscv64 riscv32 aarch64}; do
         if ! command -v "qemu-system-$machine" >/dev/null; then
             echo "NOT BOOTED: qemu-system-$machine is not installed" >&2
             [ "${CI:-}" != true ] || return 1
@@ -179,7 +179,7 @@ job_boot() { # kernels boot in QEMU: x86-64 on one and four CPUs; riscv64 and aa
         case $machine in
             x86_64) cargo test --package pageblock-kernel ;;
             riscv64) virt_board riscv64 riscv64imac-unknown-none-elf -machine virt ;;
-            riscv32) virt_board riscv32 riscv32imac-unknown-none-elf -machine virt ;;
+            riscv32) virt_board riscv32 riscv32imac-unknown-none-elf -machine virt -bios none ;;
             aarch64) virt_board aarch64 aarch64-unknown-none-softfloat -machine virt,gic-version=2 -cpu cortex-a57 \
                 -semihosting-config enable=on,target=native ;;
         esac
