@@ -14,10 +14,7 @@ use loom::thread;
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
 use pageblock_compaction::{Compactor, Config, Priority, Request, Search};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
-use pageblock_frame::sync::AtomicU8;
-use pageblock_frame::{
-    AllocFlags, MigrateType, NodeId, Order, Pageblock, Pfn, PfnRange, Platform, StateByte, ZoneKind,
-};
+use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
 
 struct Host;
 

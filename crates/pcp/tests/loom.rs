@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
-use pageblock_frame::sync::{AtomicU8, PerCpuPtr};
-use pageblock_frame::{AllocFlags, CpuId, MigrateType, NodeId, Order, Pageblock, Pfn, PfnRange, Platform, ZoneKind};
+use pageblock_frame::sync::PerCpuPtr;
+use pageblock_frame::{AllocFlags, Carver, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 use pageblock_pcp::model::{BATCH, Depot, Hand};
 use pageblock_pcp::{PcpConfig, PcpLists, PcpRef, Reclaim, Sizing};
 

@@ -17,5 +17,6 @@ mod report;
 mod series;
 mod slowpath;
 mod stalls;
+mod unwinding;
 mod vmstat;
 mod zones;
