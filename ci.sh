@@ -69,6 +69,10 @@ job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 f
     CARGO_TARGET_DIR=target/downstream cargo test --quiet --manifest-path examples/loom/Cargo.toml
 }
 
+job_orderings() { # on demand: each memory ordering weakened in turn, and a model that fails for it
+    .ci/orderings
+}
+
 # run_sanitized KIND STEPS: the stress tests, the standard library itself not instrumented (there is no source of it to build).
 run_sanitized() {
     say "$1 sanitizer"
