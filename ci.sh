@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
-jobs_in_order=(fmt clippy test experiments doc loom sanitize fuzz nostd adapters package cross boot)
+jobs_in_order=(fmt clippy test sound experiments doc loom sanitize fuzz nostd adapters package cross boot)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -34,6 +34,21 @@ job_clippy() { # lints, warnings denied
 
 job_test() { # unit, property, integration and documentation tests
     cargo test --workspace
+}
+
+job_sound() { # what docs/soundness.md lists, under Miri where a nightly toolchain has it
+    cargo test --quiet --package pageblock --test front_door
+    cargo test --quiet --package pageblock --test allocator -- boot:: faults:: last_resort::
+    cargo test --quiet --package pageblock --test lists -- offline:: refused::
+    cargo test --quiet --package pageblock --doc -- ZoneView Frames init_simulated
+    if cargo +nightly miri --version >/dev/null 2>&1; then
+        local borrows
+        for borrows in -Zmiri-strict-provenance -Zmiri-tree-borrows; do
+            MIRIFLAGS="$borrows -Zmiri-disable-isolation" cargo +nightly miri test --package pageblock --test front_door
+        done
+    else
+        say "without Miri: rustup toolchain install nightly --component miri"
+    fi
 }
 
 job_experiments() { # the experiments' tests, which take minutes

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::{ConfigError, InitError};
 use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
+use crate::slowpath::LastDrain;
 use crate::stall::StallCounters;
 
 /// What will be built, before a byte of memory is touched.
@@ -111,6 +112,7 @@ impl Plan {
             stall_order: self.config.stall_order,
             stalls: StallCounters::new(),
             counters: Counters::new(),
+            last_drain: LastDrain::new(),
             reserves: self.config.reserves,
             metadata_bytes,
             report: *self.map.report(),

@@ -12,6 +12,7 @@ use crate::config::{SlowPath, ZoneSpreading};
 use crate::counters::Counters;
 use crate::dirty::DirtyLimit;
 use crate::error::AddError;
+use crate::slowpath::LastDrain;
 use crate::stall::StallCounters;
 
 /// Low bits of a request's flags that decide its zone (four bits) and its migrate type (two, one of them shared).
@@ -47,6 +48,7 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) stall_order: u8,
     pub(crate) stalls: StallCounters,
     pub(crate) counters: Counters,
+    pub(crate) last_drain: LastDrain,
     pub(crate) reserves: Reserves,
     pub(crate) metadata_bytes: usize,
     pub(crate) report: RegionReport,

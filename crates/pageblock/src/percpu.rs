@@ -5,6 +5,7 @@ use pageblock_frame::{CpuId, Platform};
 use pageblock_pcp::{Drain, PcpError, PcpLists, PcpViolation};
 
 use crate::PageAllocator;
+use crate::slowpath::drain_lists;
 
 /// Rounds that [`PageAllocator::drain`] waits for the other CPUs.
 const SPINS: u64 = 1 << 16;
@@ -31,22 +32,19 @@ impl<P: Platform> PageAllocator<P> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn drain(&self) -> u32 {
-        let asked: u32 = self.lists().map(PcpLists::drain_all).sum();
-        if asked == 0 {
-            return 0;
-        }
-        self.lists().filter(|lists| lists.wait(SPINS).is_err()).count() as u32
+        self.lists().filter(|lists| drain_lists(lists, SPINS) > 0).count() as u32
     }
 
-    /// Empties the lists of one CPU; [`Drain::Requested`] if it has been asked to and kicked.
+    /// Empties the lists of one CPU; [`Drain::Kicked`] or [`Drain::Requested`] if it has been asked to.
     ///
     /// # Errors
     /// [`PcpError::NoSuchCpu`].
     pub fn drain_cpu(&self, cpu: CpuId) -> Result<Drain, PcpError> {
         let mut result = Ok(Drain::Done);
         for lists in self.lists().filter(|lists| lists.cpus() > 0) {
-            if lists.drain_cpu(cpu)? == Drain::Requested {
-                result = Ok(Drain::Requested);
+            match lists.drain_cpu(cpu)? {
+                Drain::Done => {}
+                pending => result = Ok(pending),
             }
         }
         result

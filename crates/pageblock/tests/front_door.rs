@@ -1,6 +1,8 @@
 //! A kernel that names one crate: every trait implemented, every configuration built, errors matched, with `pageblock` alone.
 
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pageblock::{
     AddError, AllocAtError, AllocError, CompactError, CompactionConfig, Config, ConfigError, ContigError, CpuId,
@@ -96,10 +98,10 @@ impl Reclaim for Owner {
 
 fn boot(config: &Config) -> &'static PageAllocator<Kernel> {
     let frames = Box::leak(Box::new(PageAllocator::new()));
-    let map = [Region::usable(0..64 << 20), Region::reserved(1 << 20..2 << 20)];
+    let map = [Region::usable(0..16 << 20), Region::reserved(1 << 20..2 << 20)];
     let bytes = PageAllocator::<Kernel>::metadata_bytes(map, config).unwrap();
     let stats = frames.init_simulated(map, config, vec![core::mem::MaybeUninit::uninit(); bytes].leak()).unwrap();
-    assert_eq!(stats.managed, 63 << 8);
+    assert_eq!(stats.managed, 15 << 8);
     frames
 }
 
@@ -124,7 +126,7 @@ fn every_configuration_is_built_from_here() {
 #[test]
 fn every_error_is_matched_from_here() {
     let frames = boot(&Config::new());
-    let map = [Region::usable(0..64 << 20)];
+    let map = [Region::usable(0..16 << 20)];
     let again = frames.init_simulated(map, &Config::new(), &mut []);
     assert!(matches!(again, Err(InitError::AlreadyInitialised)));
     let bad = frames.alloc(Gfp::KERNEL | Gfp::DMA | Gfp::DMA32).map(drop);
@@ -155,4 +157,38 @@ fn a_block_is_a_number_and_a_handle_again() {
     drop(unsafe { Frames::from_raw(frames, raw) });
     assert_eq!((frames.order_of(pfn), frames.stats().bad_frees), (None, 0));
     assert!(matches!(frames.request().below(4096).alloc(), Err(AllocError::OutOfMemory)));
+}
+
+/// A machine with memory, where nothing but the allocator has any of it.
+struct Backed;
+
+const BACKED_BYTES: usize = 8 << 20;
+static MEMORY: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+
+// SAFETY: one CPU, no interrupts; every address that the map names is in `MEMORY`, which is there for ever.
+unsafe impl Platform for Backed {
+    const MAX_CPUS: usize = 1;
+
+    fn phys_to_virt(address: u64) -> NonNull<u8> {
+        // SAFETY: below the size of the memory.
+        NonNull::new(unsafe { MEMORY.load(Ordering::Relaxed).add(address as usize) }).unwrap()
+    }
+}
+
+#[test]
+fn a_block_is_its_holders_memory() {
+    let layout = std::alloc::Layout::from_size_align(BACKED_BYTES, 4096).unwrap();
+    // SAFETY: the size is not 0; the memory is never freed.
+    MEMORY.store(unsafe { std::alloc::alloc(layout) }, Ordering::Relaxed);
+    let frames: &PageAllocator<Backed> = Box::leak(Box::new(PageAllocator::new()));
+    // SAFETY: the memory is used by nothing else.
+    unsafe { frames.init([Region::usable(0..BACKED_BYTES as u64)], &Config::new()) }.unwrap();
+    let mut first = frames.request().zeroed().alloc().unwrap();
+    let mut second = frames.request().order(Order::new(1).unwrap()).alloc().unwrap();
+    second.bytes_mut().fill(MaybeUninit::new(7));
+    assert_eq!((first.bytes_mut().len(), second.bytes_mut().len()), (4096, 8192));
+    // SAFETY: the request was for zeroed frames.
+    assert!(first.bytes_mut().iter().all(|byte| unsafe { byte.assume_init() } == 0));
+    drop((first, second));
+    frames.check().unwrap();
 }

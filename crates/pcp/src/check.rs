@@ -80,6 +80,12 @@ impl<P: Platform> PcpLists<'_, P> {
         List::all(self.config.set).map(|list| u64::from(self.areas.len(cpu, list)) << list.order().as_u8()).sum()
     }
 
+    /// Frames that batches in the depot hold, of no CPU in particular.
+    #[must_use]
+    pub fn frames_in_depot(&self) -> u64 {
+        List::all(self.config.set).map(|list| u64::from(self.depot.blocks(list)) << list.order().as_u8()).sum()
+    }
+
     /// Frames on the lists; see [`counts`](Self::counts).
     #[must_use]
     pub fn frames(&self) -> u64 {

@@ -20,7 +20,9 @@ const ONLINE_SPINS: u32 = 1 << 16;
 pub enum Drain {
     /// The lists are empty.
     Done,
-    /// The CPU has been asked and kicked. It hands out nothing from its lists until it has emptied them.
+    /// The CPU has been asked and kicked: it will answer soon. It hands out nothing from its lists until it has emptied them.
+    Kicked,
+    /// The CPU has been asked, and nothing kicked it: its next operation answers. To wait for it is of no use.
     Requested,
 }
 
@@ -128,19 +130,22 @@ impl<P: Platform> PcpLists<'_, P> {
             return Ok(self.take_over(cpu).map_or(Drain::Requested, |_| Drain::Done));
         }
         let pinned = Pinned::<P>::new();
-        if pinned.cpu() == cpu {
+        let kicked = if pinned.cpu() == cpu {
             self.handle_kick();
+            false
         } else {
-            P::hooks().kick(cpu);
-        }
+            P::hooks().kick(cpu)
+        };
         drop(pinned);
         let waits = self.areas.signals(cpu).is_some_and(|signals| signals.has(Signals::DRAIN));
-        Ok(if waits { Drain::Requested } else { Drain::Done })
+        let pending = if kicked { Drain::Kicked } else { Drain::Requested };
+        Ok(if waits { pending } else { Drain::Done })
     }
 
     /// Empties the lists of every CPU; returns how many of them have yet to answer.
     pub fn drain_all(&self) -> u32 {
-        self.each_cpu().filter(|&cpu| self.drain_cpu(cpu) == Ok(Drain::Requested)).count() as u32
+        self.each_cpu().filter(|&cpu| matches!(self.drain_cpu(cpu), Ok(Drain::Kicked | Drain::Requested))).count()
+            as u32
     }
 
     /// What a CPU does when it is kicked: answers all that it has been asked for, to the end. On an interrupt that finds the lists

@@ -3,7 +3,7 @@
 use pageblock_frame::Platform;
 
 use super::attempts::{cannot_wait, first_attempt, must_not_fail, unreserve, without_watermarks};
-use super::lists::{drain_all_lists, drain_own_lists};
+use super::lists::take_back;
 use super::wake::wake_threads;
 use super::{Climb, Step};
 
@@ -11,9 +11,8 @@ pub(super) fn climb<P: Platform>(climb: &Climb<P>) -> Step {
     wake_threads(climb);
     first_attempt(climb)?;
     without_watermarks(climb)?;
-    drain_own_lists(climb)?;
+    take_back(climb)?;
     cannot_wait(climb)?;
-    drain_all_lists(climb)?;
     unreserve(climb)?;
     must_not_fail(climb)
 }

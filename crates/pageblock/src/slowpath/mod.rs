@@ -52,7 +52,7 @@ use crate::error::AllocError;
 use crate::request::Request;
 use reclaim::Reclaimed;
 
-pub(crate) use lists::{SPINS, drain_zones};
+pub(crate) use lists::{LastDrain, SPINS, drain_lists, drain_zones};
 pub(crate) use scope::{Depth, ReclaimScope};
 pub(crate) use wake::wake_kswapd;
 

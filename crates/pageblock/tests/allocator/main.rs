@@ -7,6 +7,7 @@ mod dirty;
 mod fair;
 mod faults;
 mod faulty_owners;
+mod last_resort;
 mod machine;
 mod oracle;
 mod page_cache;

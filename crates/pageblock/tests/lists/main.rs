@@ -4,4 +4,5 @@
 mod machine;
 mod offline;
 mod oracle;
+mod refused;
 mod subject;
