@@ -410,4 +410,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn loads_of_many_cpus_fill_their_parts() {
+        let mut machine = Emulated::<8>::new(crate::POOL);
+        let mut loads = OwnLoads::new(Orders::Small, Lifetimes::Random, crate::POOL, 50, 8);
+        loads.fill(&mut machine, 1);
+        loads.work(&mut machine, 10_000, 1);
+        let frames: u64 = loads.0.iter().map(|load| load.frames).sum();
+        assert!(frames.abs_diff(crate::POOL / 2) < crate::POOL / 128, "{frames}");
+        let stats = machine.allocator().stats();
+        assert_eq!(stats.free, stats.managed - frames);
+    }
 }
