@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
-jobs_in_order=(fmt clippy test sound experiments doc loom sanitize fuzz nostd adapters package cross boot)
+jobs_in_order=(fmt clippy test sound experiments report doc loom sanitize fuzz nostd adapters package cross boot)
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -53,6 +53,11 @@ job_sound() { # what docs/soundness.md lists, under Miri where a nightly toolcha
 
 job_experiments() { # the experiments' tests, which take minutes
     cargo test --release --package pageblock-lab --test experiments
+}
+
+job_report() { # the page of a replay, driven in a headless browser
+    cargo build --release --package pageblock-lab
+    crates/lab/tests/report.sh target/release/pageblock
 }
 
 job_doc() { # documentation without warnings

@@ -17,7 +17,7 @@ pub enum ParseError {
     Syntax {
         /// What belongs here.
         expected: &'static str,
-        /// The beginning of what is here.
+        /// The beginning of what is here, with control characters escaped.
         found: String,
     },
     /// The recording says of itself that it is incomplete.
@@ -34,7 +34,7 @@ impl ParseError {
     /// A syntax error at `found`.
     pub(crate) fn syntax(expected: &'static str, found: &[u8]) -> Self {
         let excerpt = &found[..found.len().min(Self::EXCERPT)];
-        Self::Syntax { expected, found: String::from_utf8_lossy(excerpt).into_owned() }
+        Self::Syntax { expected, found: crate::output::printable(&String::from_utf8_lossy(excerpt)) }
     }
 }
 

@@ -7,12 +7,12 @@
 //! * `replay`: a trace through zones like those of the recorded machine, beside what Linux did;
 //! * `report`: its result as tables, JSON, and a page with plots;
 //! * `machine`: the simulated machine that experiments run on: who owns its pages, and what is done with them;
-//! * `workload`: the experiments of the seed documents;
+//! * `workload`: the experiments of the five works (`docs/sources.md`);
 //! * [`commands`]: the command line.
 //!
-//! Input is strict: a fault is an [`InputError`] with file, line and what was expected.
+//! Input is strict: a fault is an [`InputError`] with file, line and what was expected. Everything that is written passes through `output`.
 
-#![deny(unsafe_code)]
+#![deny(unsafe_code, clippy::print_stdout, clippy::print_stderr)]
 
 pub mod commands;
 mod error;
@@ -20,6 +20,7 @@ mod error;
 #[expect(dead_code, unused_imports, reason = "experiments that use it are being added")]
 mod machine;
 pub mod memmap;
+mod output;
 mod replay;
 mod report;
 pub mod state;

@@ -1,64 +1,84 @@
 //! `pageblock replay`, and what the binary does without arguments.
 
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::replay::{Outcome, replay};
+use crate::output::{Console, Level, print, report_directory};
+use crate::replay::{Outcome, Pass, replay};
 use crate::report;
 use crate::state::Recording;
-use crate::trace::Strictness;
+use crate::trace::{STANDARD_INPUT, Strictness};
 
 /// Name of the recording in the repository, below its root.
 const BUNDLED: &str = "traces/file-churn-head";
-/// Where the report goes without arguments, below the repository's root.
-const REPORT: &str = "target/report";
 
-#[derive(Debug, Args)]
-pub(crate) struct ReplayArgs {
-    /// The trace: ftrace text, plain or zstd.
+/// What is replayed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Input {
+    /// The trace: ftrace text, plain or zstd; `-` is standard input
     pub(crate) trace: PathBuf,
-    /// Directory with the machine's state: `before` and `after`, or the files themselves. Without it, the trace's own directory.
+    /// Directory with the machine's state: `before` and `after`, or the files themselves. Without it, the trace's own directory
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Print one JSON object.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write the report (index.html, SVG plots, result.json) into this directory.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Pass over faulty lines and count them, rather than stop.
+    /// Pass over faulty lines and count them, rather than stop
     #[arg(long)]
     pub(crate) lenient: bool,
 }
 
-/// Replays and prints.
-pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<()> {
-    let strictness = if args.lenient { Strictness::Lenient } else { Strictness::Strict };
-    let outcome = outcome(&args.trace, args.state.as_deref(), strictness)?;
-    print(&outcome, args.json)?;
-    if let Some(directory) = &args.out {
-        let index = report::write(&outcome, directory)?;
-        if !args.json {
-            println!("\nReport: {}", index.display());
-        }
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Print one JSON object, and write no report unless --out asks for it
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the report (index.html, result.json and tables as CSV) into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Replays, prints, and writes the report.
+pub(crate) fn run(args: &ReplayArgs, console: &Console) -> anyhow::Result<()> {
+    // Before the work: a directory that cannot be written to is known at once.
+    let wanted = args.out.is_some() || !args.json;
+    let input = &args.input;
+    check_trace(&input.trace)?;
+    let directory = if wanted { Some(report_directory(args.out.as_deref())?) } else { None };
+    let outcome = outcome(input, console)?;
+    if args.json {
+        print(&report::json(&outcome)?)?;
     }
-    verdict(&outcome)
+    deliver(&outcome, directory.as_deref(), console, args.json)
 }
 
 /// Replays the bundled trace and writes its report.
-pub(crate) fn bundled() -> anyhow::Result<()> {
-    let root = root()?;
-    let trace = root.join(BUNDLED).join("trace.txt.zst");
-    println!("Replaying the bundled trace {}; `pageblock --help` lists what else there is.\n", trace.display());
-    let outcome = outcome(&trace, None, Strictness::Strict)?;
-    print(&outcome, false)?;
-    let index = report::write(&outcome, &root.join(REPORT))?;
-    println!("\nReport: {}", index.display());
-    verdict(&outcome)
+pub(crate) fn bundled(console: &Console) -> anyhow::Result<()> {
+    let trace = root()?.join(BUNDLED).join("trace.txt.zst");
+    let input = Input { trace, state: None, lenient: false };
+    run(&ReplayArgs { input, json: false, out: None }, console)
+}
+
+/// Prints the verdict, writes the report and prints its path. A replay that lost a frame is a failure of ours.
+fn deliver(outcome: &Outcome, directory: Option<&Path>, console: &Console, json: bool) -> anyhow::Result<()> {
+    if !json && console.level > Level::Quiet {
+        print(&report::verdict(outcome, console))?;
+    }
+    if !json && console.level == Level::Verbose {
+        print(&format!("\n{}", report::tables(outcome)))?;
+    }
+    if let Some(directory) = directory {
+        let index = report::write(outcome, directory)?;
+        if !json {
+            print(&format!("\nReport: {}\n", crate::output::printable(&index.display().to_string())))?;
+        }
+    }
+    if outcome.conserved {
+        return Ok(());
+    }
+    bail!("frames were not conserved: {}", outcome.conservation_faults.join("; "))
 }
 
 /// The directory that holds the bundled trace: this one, one above it, or the one that the binary was built in.
@@ -72,47 +92,47 @@ fn root() -> anyhow::Result<PathBuf> {
     Ok(found.to_owned())
 }
 
-/// Reads the state and the trace, and replays it.
-pub(crate) fn outcome(trace: &Path, state: Option<&Path>, strictness: Strictness) -> anyhow::Result<Outcome> {
-    // Before the state is looked for beside it. Not opened: a pipe can be read only once.
+/// The trace comes before the state that is looked for beside it. It is not opened: a pipe can be read only once.
+fn check_trace(trace: &Path) -> anyhow::Result<()> {
+    if trace == Path::new(STANDARD_INPUT) {
+        return Ok(());
+    }
     let found =
         std::fs::metadata(trace).with_context(|| format!("{}: expected a readable trace file", trace.display()))?;
     if found.is_dir() {
         bail!("{}: expected a readable trace file, found a directory; `--state` takes one", trace.display());
     }
-    let beside = trace.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let recording = Recording::load(state.unwrap_or(beside))?;
-    let bar = progress_bar();
-    let mut outcome = replay((trace, strictness), &recording, &mut |bytes, size| {
+    Ok(())
+}
+
+/// Reads the state and the trace, and replays it.
+pub(crate) fn outcome(input: &Input, console: &Console) -> anyhow::Result<Outcome> {
+    check_trace(&input.trace)?;
+    let bar = progress_bar(console);
+    bar.set_message(Pass::State.name());
+    bar.tick();
+    let beside = input.trace.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let recording = Recording::load(input.state.as_deref().unwrap_or(beside))?;
+    let strictness = if input.lenient { Strictness::Lenient } else { Strictness::Strict };
+    let mut outcome = replay((&input.trace, strictness), &recording, &mut |pass, bytes, size| {
+        bar.set_message(pass.name());
         bar.set_length(size);
         bar.set_position(bytes);
     })?;
     bar.finish_and_clear();
-    outcome.trace = trace.display().to_string();
+    outcome.trace = crate::output::printable(&input.trace.display().to_string());
     Ok(outcome)
 }
 
-/// Visible only if stderr is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    if !std::io::stderr().is_terminal() {
+/// Names the pass, from the first moment on; visible only on a terminal.
+fn progress_bar(console: &Console) -> ProgressBar {
+    let bar = ProgressBar::new(1);
+    if !console.shows_progress() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    if let Ok(style) = ProgressStyle::with_template("{elapsed} [{wide_bar}] {bytes} of {total_bytes}") {
+    if let Ok(style) = ProgressStyle::with_template("{msg} {elapsed} [{wide_bar}] {bytes} of {total_bytes}, {eta} left")
+    {
         bar.set_style(style);
     }
     bar
-}
-
-fn print(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
-    let text = if json { report::json(outcome)? } else { report::tables(outcome) };
-    std::io::stdout().write_all(text.as_bytes()).context("the result cannot be printed")
-}
-
-/// A replay that lost a frame is a failure of ours.
-fn verdict(outcome: &Outcome) -> anyhow::Result<()> {
-    if outcome.conserved {
-        return Ok(());
-    }
-    bail!("frames were not conserved: {}", outcome.conservation_faults.join("; "))
 }

@@ -1,35 +1,94 @@
-//! `pageblock run`: the experiments of the seed documents.
+//! `pageblock run`: the experiments.
 
+use clap::Args;
+#[cfg(feature = "experiments")]
 use clap::Subcommand;
 
-use crate::workload::pcp::{self, Kind, PcpArgs};
-use crate::workload::{highalloc, stress_highalloc, thpfioscale, timedmunlock, tiobench, two_files};
+use crate::output::{Console, print};
+#[cfg(feature = "experiments")]
+use crate::workload::{
+    highalloc,
+    pcp::{self, Kind, PcpArgs},
+    stress_highalloc, thpfioscale, timedmunlock, tiobench, two_files,
+};
+
+/// Every experiment, and what it does.
+const LIST: [(&str, &str); 9] = [
+    ("highalloc", "huge pages out of a fragmented memory, beside what Linux 6.1 got"),
+    ("stress-highalloc", "huge pages on a busy machine, by compaction patches"),
+    ("thpfioscale", "small files, then huge pages: how often types are mixed"),
+    ("timedmunlock", "unlocks a large locked area, by munlock patches"),
+    ("hackbench", "senders and receivers: zone-lock acquisitions by lists"),
+    ("netperf", "datagrams from one CPU to another: the same counts"),
+    ("fsmark", "empty files, which only allocate: the negative control"),
+    ("tiobench", "files twice as large as memory: throughput and scanning"),
+    ("two-files", "whether a second working set becomes resident"),
+];
+
+#[cfg(feature = "experiments")]
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
+pub(crate) struct RunArgs {
+    /// Print the experiments, a line each
+    #[arg(long)]
+    list: bool,
+    #[command(subcommand)]
+    experiment: Option<Experiment>,
+}
+
+/// In a build without experiments.
+#[cfg(not(feature = "experiments"))]
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Print the experiments, a line each
+    #[arg(long)]
+    list: bool,
+    /// The experiment and its options; `cargo experiment` builds them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    experiment: Vec<String>,
+}
 
 /// An experiment.
+#[cfg(feature = "experiments")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
     /// Take huge pages out of a fragmented memory, beside what Linux 6.1 got
     Highalloc(highalloc::HighallocArgs),
-    /// Ask a busy machine for huge pages: compaction with the seed's patches 2 to 6, and ours (seed 000)
+    /// Ask a busy machine for huge pages (Memory compaction efficiency improvements, 2013): patches 2 to 6, and ours
     StressHighalloc(stress_highalloc::StressHighallocArgs),
-    /// Fill memory with small files and touch huge pages: how often migrate types are mixed (seed 002)
+    /// Fill memory with small files and touch huge pages (Fragmentation avoidance and stalls, 2018): how often types are mixed
     Thpfioscale(thpfioscale::ThpfioscaleArgs),
-    /// Unlock a large locked area: the seed's seven patches and our own form (seed 001)
+    /// Unlock a large locked area (munlock batching, 2013): the seven patches and our own form
     Timedmunlock(timedmunlock::TimedMunlockArgs),
-    /// Senders and receivers in groups, with forks and exits: zone-lock acquisitions by per-CPU lists (seed 004)
+    /// Senders and receivers in groups (High-order per-CPU lists, 2016): zone-lock acquisitions by lists
     Hackbench(PcpArgs),
-    /// Datagrams from one CPU to another: the same counts (seed 004)
+    /// Datagrams from one CPU to another (High-order per-CPU lists, 2016): the same counts
     Netperf(PcpArgs),
-    /// Empty files, which only allocate: the negative control (seed 004)
+    /// Empty files, which only allocate (High-order per-CPU lists, 2016): the negative control
     Fsmark(PcpArgs),
-    /// Files twice as large as memory, written and read: throughput, latency and scanning by zone (seed 003)
+    /// Files twice as large as memory (Fair zone policy, 2014): throughput, latency and scanning by zone
     Tiobench(tiobench::TiobenchArgs),
-    /// A file is read once, then a second one again and again: whether it becomes resident (seed 003)
+    /// A file read once, then a second one again and again (Fair zone policy, 2014): whether it becomes resident
     TwoFiles(two_files::TwoFilesArgs),
 }
 
-/// Runs the experiment and prints its tables.
-pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
+/// Runs the experiment and prints its tables, or prints the list of them.
+pub(crate) fn run(args: &RunArgs, _console: &Console) -> anyhow::Result<()> {
+    if args.list {
+        return print(&LIST.map(|(name, does)| format!("{name:17} {does}\n")).concat());
+    }
+    experiment(args)
+}
+
+#[cfg(not(feature = "experiments"))]
+fn experiment(args: &RunArgs) -> anyhow::Result<()> {
+    let words = if args.experiment.is_empty() { "--list".to_owned() } else { args.experiment.join(" ") };
+    anyhow::bail!("this build has no experiments; `cargo experiment {words}` has them")
+}
+
+#[cfg(feature = "experiments")]
+fn experiment(args: &RunArgs) -> anyhow::Result<()> {
+    let Some(experiment) = &args.experiment else { return Ok(()) };
     match experiment {
         Experiment::Highalloc(args) => highalloc::run(args),
         Experiment::StressHighalloc(args) => stress_highalloc::run(args),
@@ -40,5 +99,18 @@ pub(crate) fn run(experiment: &Experiment) -> anyhow::Result<()> {
         Experiment::Fsmark(args) => pcp::run(Kind::Fsmark, args),
         Experiment::Tiobench(args) => tiobench::run(args),
         Experiment::TwoFiles(args) => two_files::run(args),
+    }
+}
+
+#[cfg(all(test, feature = "experiments"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_every_experiment() {
+        let command = Experiment::augment_subcommands(clap::Command::new("run"));
+        let names: Vec<_> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+        assert_eq!(names, LIST.map(|(name, _)| name));
+        assert!(LIST.iter().all(|(_, does)| does.len() + 18 <= 80));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const ALLOC: u64 = instructions(600);
 /// The other half.
 pub(crate) const FREE: u64 = instructions(600);
-/// One block of order 9 allocated: through a per-CPU list 486 instructions, from the zone 8.9 k; the seeds' kernels have
+/// One block of order 9 allocated: through a per-CPU list 486 instructions, from the zone 8.9 k; the series' kernels have
 /// the latter only.
 pub(crate) const ALLOC_HUGE: u64 = instructions(8_900);
 /// One page fault besides its frame: exception, walk, entry, LRU vector; about 1500 instructions.
@@ -69,7 +69,7 @@ pub(crate) const NEAR_PAGES: u64 = (16 << 20) / 4096;
 
 /// A request for reading at any place of a flash disk of 2016, when four readers ask at a time: 40,000 a second of one page each, as the data
 /// sheets of disks with a serial port say for short queues; and a page of it, at 500 MB/s. Writing is taken to be as fast as on the other disk:
-/// seed 002 says that 48 GiB were written in less than half of 16 minutes.
+/// Fragmentation avoidance and stalls (2018) says that 48 GiB were written in less than half of 16 minutes.
 pub(crate) const FLASH_READ: u64 = 17 * MICROSECOND;
 /// See there.
 pub(crate) const FLASH_PAGE: u64 = 4096 * SECOND / 500_000_000;
@@ -85,7 +85,7 @@ pub(crate) const SLICE_IDLE: u64 = 8 * MILLISECOND;
 /// See there.
 pub(crate) const SLICE_LEAST: u64 = 2 * SLICE_IDLE;
 
-/// The scheduler's tick: 250 a second, as in the seeds' kernels.
+/// The scheduler's tick: 250 a second, as in the series' kernels.
 pub(crate) const TICK: u64 = 4 * MILLISECOND;
 /// Time for which a task runs before others that wait for its CPU get their turn (`sched_min_granularity` for eight CPUs).
 pub(crate) const TIME_SLICE: u64 = 3 * MILLISECOND;

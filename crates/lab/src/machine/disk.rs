@@ -1,6 +1,6 @@
 //! One disk: a head that moves, and queues from which an elevator picks what it does next.
 //!
-//! Each actor that reads has a queue, and all writing has one, as in CFQ, the elevator of the seeds' kernels. Queues take turns. A
+//! Each actor that reads has a queue, and all writing has one, as in CFQ, the elevator of the series' kernels. Queues take turns. A
 //! reader's turn lasts a slice of time and, since it asks for the next piece only when it has the last, the disk waits for that a moment rather
 //! than move its head away. Who reads at random places gets one request a turn, and is not waited for; of several such readers the one that is
 //! next under the moving head comes first, as in a drive's own queue. Writing gets a slice in each round.

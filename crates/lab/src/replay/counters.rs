@@ -82,6 +82,8 @@ pub(crate) struct Disagreements {
     pub(crate) listed_at_start: u64,
     /// The same with a type flag: freed after the map was taken and before the recording began.
     pub(crate) freed_before_trace: u64,
+    /// Free by the map, but taken before the recording began: held from the start.
+    pub(crate) taken_before_trace: u64,
     /// Allocated, though someone held them by the map and the events: the free was not seen. Ours is freed first.
     pub(crate) allocated_while_held: u64,
     /// Freed, though free by the map and the events: the allocation was not seen (bulk allocation, compaction).

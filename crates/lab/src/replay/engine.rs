@@ -6,15 +6,17 @@ use pageblock_frame::trace::{CompactEvent, CompactResult, Event as OurEvent, Fal
 use pageblock_frame::{MigrateType, Order};
 use pageblock_testkit::host::record;
 
-use super::counters::Moves;
+use super::counters::{EventCounts, Moves};
 use super::early;
 use super::figures;
+use super::film;
 use super::layout::{ZoneLayout, zones};
 use super::machine::{Machine, Storage};
 use super::ours::Ours;
-use super::outcome::{HeatMap, Live, OrderRow, Outcome, Sample, Side};
+use super::outcome::{Live, OrderRow, Outcome, Sample, Side};
 use super::plan::{Op, Planner};
 use super::start::Start;
+use super::surplus;
 use super::undo::{Held, Initial, accounted, live};
 use crate::InputError;
 use crate::state::Recording;
@@ -23,10 +25,32 @@ use crate::trace::{Strictness, TraceReader};
 /// Records in a batch.
 pub(crate) const BATCH: usize = 8192;
 /// Most samples that are kept.
-const SAMPLES: usize = 512;
+const SAMPLES: usize = 128;
 
-/// Is told the bytes read and the bytes of the file after each batch.
-pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+/// Is told the pass, the bytes read and the bytes of the file after each batch.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(Pass, u64, u64);
+
+/// What a replay is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pass {
+    /// The machine's state is read.
+    State,
+    /// The trace is read for what was free before its first event.
+    Look,
+    /// The trace is replayed.
+    Replay,
+}
+
+impl Pass {
+    /// The name in a progress bar.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::State => "1/3 reading the state",
+            Self::Look => "2/3 looking through the trace",
+            Self::Replay => "3/3 replaying",
+        }
+    }
+}
 
 /// Everything during one replay.
 struct Run<'m> {
@@ -56,26 +80,32 @@ pub(crate) fn replay(
     let layout = zones(&recording.before)?;
     let mut storage = Storage::new(&layout);
     let metadata = storage.bytes();
-    let start = Start::new(&recording.before, &layout);
+    let mut start = Start::new(&recording.before, &layout);
+    let early = early::look((trace, strictness), &start.linux, progress)?;
+    let readable_twice = std::fs::metadata(trace).is_ok_and(|metadata| metadata.is_file());
+    let taken = if start.origin == super::plan::Origin::Recorded && readable_twice {
+        let after = recording.after.as_ref().and_then(|state| state.frames.as_ref());
+        surplus::hold(&mut start.linux, &layout, &early, after)
+    } else {
+        0
+    };
     let mut machine = Machine::new(&layout, &mut storage)?;
     start.build(&layout, &mut machine)?;
     let (origin, unmatched) = (start.origin, start.unmatched);
-    let early = early::frames((trace, strictness), &start.linux, progress)?;
     let planner = Planner::new(start.linux, &layout, origin);
     let initial = Initial::new(&planner, &machine);
     let mut first = figures::ours(&machine, &layout);
     first.source = "both at the start";
-    let mut maps = vec![figures::our_map(&machine, "Start")];
     machine.calls = 0;
     let held = Held::new(&planner);
     let ours = Ours::new(machine, planner.linux.frames());
     let (fallbacks, compactions, most_frames) = ((0, 0), (0, 0), 0);
     let mut run =
         Run { layout, planner, ours, held, fallbacks, compactions, most_frames, samples: Vec::new(), stride: 1 };
-    run.planner.free_early(&early);
+    run.planner.disagreements.taken_before_trace = taken;
+    run.sample();
+    run.planner.free_early(&early.freed);
     run.events(reader, progress)?;
-    maps.push(figures::linux_map(&run.planner.linux, &run.layout, "Linux at the end"));
-    maps.push(figures::our_map(&run.ours.machine, "Ours at the end"));
 
     let mut outcome = run.outcome(recording, reader, metadata);
     outcome.start_recorded = figures::linux_recorded(&recording.before, &run.layout);
@@ -83,14 +113,16 @@ pub(crate) fn replay(
     compare_start(&first, &outcome.start_recorded.clone(), &mut outcome.unmatched);
     outcome.start = first;
     outcome.start_from = origin;
-    outcome.maps = maps;
+    outcome.zones = film::places(&run.layout);
+    outcome.frames =
+        [film::frames_of_linux(&run.planner.linux, &run.layout), film::frames_of_ours(&run.ours.machine, &run.layout)];
     run.prove(&initial, &mut outcome);
     Ok(outcome)
 }
 
 impl Run<'_> {
     fn events(&mut self, reader: &mut TraceReader, progress: Progress<'_>) -> Result<(), InputError> {
-        let mut batch = 0;
+        let mut batch = 0usize;
         loop {
             let before = self.planner.events.total;
             for _ in 0..BATCH {
@@ -99,16 +131,31 @@ impl Run<'_> {
             }
             self.execute();
             let (bytes, size) = reader.progress();
-            progress(bytes, size);
+            progress(Pass::Replay, bytes, size);
             let ended = self.planner.events.total < before + BATCH as u64;
-            if batch % self.stride == 0 || ended {
+            if batch.is_multiple_of(self.stride) || ended {
                 self.sample();
             }
             batch += 1;
             if ended {
-                return Ok(());
+                return self.usable(reader);
             }
         }
+    }
+
+    /// A trace without requests and frees is no trace for this.
+    fn usable(&self, reader: &TraceReader) -> Result<(), InputError> {
+        let events = &self.planner.events;
+        if events.alloc + events.free > 0 {
+            return Ok(());
+        }
+        let found = match (events.total, reader.skipped().malformed) {
+            (0, 0) => "nothing".to_owned(),
+            (0, lines) => format!("{lines} lines that are none"),
+            (others, _) => format!("{others} events, none of them of these"),
+        };
+        let expected = format!("ftrace text with the events mm_page_alloc and mm_page_free, found {found}");
+        Err(InputError::content(reader.path(), expected))
     }
 
     /// Executes what was planned.
@@ -144,7 +191,13 @@ impl Run<'_> {
         self.samples.push(Sample {
             micros: last - first,
             free_pageblocks: [self.planner.linux.free_pageblocks(), self.ours.machine.free_pageblocks()],
+            // Where compaction moved pages to is not known, but they take a frame each.
+            free_frames: [
+                self.planner.linux.free_frames().saturating_sub(self.planner.moved_frames()),
+                self.ours.machine.free_frames(),
+            ],
             fallbacks: [self.planner.fallbacks.0, self.fallbacks.0],
+            cells: [film::of_linux(&self.planner.linux, &self.layout), film::of_ours(&self.ours.machine, &self.layout)],
         });
         if self.samples.len() > SAMPLES {
             let mut keep = false;
@@ -165,7 +218,7 @@ impl Run<'_> {
         // Where compaction moved pages to is not known, but they take a frame each.
         by_events.free_frames -= planner.moved_frames();
         let mut notes = Vec::new();
-        let linux = linux_side(recording, reader, &by_events, (planner.events.total, &mut notes), layout);
+        let linux = linux_side(recording, reader, &by_events, (&planner.events, &mut notes), layout);
         let present: u64 = layout.iter().map(ZoneLayout::present).sum();
         let seconds = tally.time.as_secs_f64();
         let operations = tally.operations.max(1) as f64;
@@ -201,7 +254,8 @@ impl Run<'_> {
             notes,
             skipped: reader.skipped().clone(),
             samples: self.samples.clone(),
-            maps: Vec::<HeatMap>::new(),
+            zones: Vec::new(),
+            frames: Default::default(),
             buddyinfo: self.ours.machine.zones().iter().map(|zone| zone.buddyinfo().to_string()).collect(),
             pagetypeinfo: figures::pagetypeinfo(&self.ours.machine),
         }
@@ -262,14 +316,18 @@ fn linux_side(
     recording: &Recording,
     reader: &TraceReader,
     by_events: &Side,
-    (events, notes): (u64, &mut Vec<String>),
+    (counts, notes): (&EventCounts, &mut Vec<String>),
     layout: &[ZoneLayout],
 ) -> Side {
-    let cut = reader.announced().filter(|&announced| announced != events);
+    let events = counts.total;
+    // Repeats may have been left out of the file.
+    let cut = reader
+        .announced()
+        .filter(|&announced| announced != events && (counts.free_batched > 0 || recording.after.is_none()));
     if let Some(announced) = cut {
         notes.push(format!("the recording has {announced} events, this file {events} of them: Linux's end state is derived from the events"));
     }
-    match &recording.after {
+    let side = match &recording.after {
         Some(after) if cut.is_none() && !reader.skipped().truncated => Side {
             fallbacks: by_events.fallbacks,
             fallbacks_below_pageblock: by_events.fallbacks_below_pageblock,
@@ -277,7 +335,16 @@ fn linux_side(
             ..figures::linux_recorded(after, layout)
         },
         _ => by_events.clone(),
+    };
+    if side.source != by_events.source {
+        let (ours, recorded) = (by_events.free_frames, side.free_frames + side.listed_frames);
+        let off = 100.0 * (ours as f64 - recorded as f64) / recorded.max(1) as f64;
+        notes.push(format!(
+            "free memory at the end: {ours} frames by the events, {} recorded and {} on per-CPU lists: {off:+.1} %",
+            side.free_frames, side.listed_frames
+        ));
     }
+    side
 }
 
 /// Says what of the recorded start ours does not have.

@@ -5,9 +5,11 @@ use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 use pageblock_testkit::decompose;
 
 use super::layout::ZoneLayout;
-use super::linux::{ABSENT, FREE, Linux};
+use super::linux::{FREE, Linux};
 use super::machine::Machine;
-use super::outcome::{BlockState, HeatMap, Side, TypeFigures, ZoneFigures};
+#[cfg(feature = "experiments")]
+use super::outcome::BlockState;
+use super::outcome::{Side, TypeFigures, ZoneFigures};
 use crate::state::State;
 
 fn index_by_order(free_blocks: &[u64]) -> Vec<f64> {
@@ -90,6 +92,8 @@ pub(crate) fn linux_recorded(state: &State, layout: &[ZoneLayout]) -> Side {
     for zone in layout {
         let (node, name) = (zone.recorded.node, zone.name());
         let Some(row) = state.buddyinfo.zone(node, name) else { continue };
+        let counted = state.zoneinfo.rows.iter().find(|row| row.node == node && row.zone == name);
+        side.listed_frames += counted.map_or(0, |row| row.listed);
         let pageblocks = state.pagetypeinfo.blocks(node, name).map(|row| row.blocks).unwrap_or_default();
         let kinds = state.pagetypeinfo.types(node, name).map(|row| TypeFigures {
             kind: row.kind.name(),
@@ -109,12 +113,7 @@ pub(crate) fn linux_recorded(state: &State, layout: &[ZoneLayout]) -> Side {
     summed(side)
 }
 
-/// Our pageblocks.
-pub(crate) fn our_map(machine: &Machine<'_>, title: &'static str) -> HeatMap {
-    let zones = machine.zones().iter().map(|zone| (zone.kind().name().to_owned(), BlockState::of_zone(zone)));
-    HeatMap { title, zones: zones.collect() }
-}
-
+#[cfg(feature = "experiments")]
 impl BlockState {
     /// A zone's pageblocks now.
     pub(crate) fn of_zone(zone: &pageblock_buddy::Zone<'_>) -> Vec<Self> {
@@ -127,28 +126,6 @@ impl BlockState {
         zone.for_each_pageblock(|_, block| states.push(state(block)));
         states
     }
-}
-
-/// The recorded machine's pageblocks.
-pub(crate) fn linux_map(linux: &Linux, layout: &[ZoneLayout], title: &'static str) -> HeatMap {
-    let state = |zone: &ZoneLayout, block: u64| {
-        let span = zone.config.span;
-        let frames = (block * PAGEBLOCK_FRAMES).max(span.start.as_u64())
-            ..((block + 1) * PAGEBLOCK_FRAMES).min(span.end.as_u64());
-        let count = |wanted: fn(u32) -> bool| frames.clone().filter(|&pfn| wanted(linux.owner(pfn))).count() as u16;
-        BlockState {
-            kind: linux.block_type(block),
-            free: count(|owner| owner == FREE),
-            managed: count(|owner| owner != ABSENT),
-        }
-    };
-    let zones = layout.iter().map(|zone| {
-        let unit = zone.config.max_order.frames().max(PAGEBLOCK_FRAMES);
-        let first = (zone.config.span.start.as_u64() & !(unit - 1)) / PAGEBLOCK_FRAMES;
-        let blocks = first..zone.config.span.end.as_u64().div_ceil(PAGEBLOCK_FRAMES);
-        (zone.name().to_owned(), blocks.map(|block| state(zone, block)).collect())
-    });
-    HeatMap { title, zones: zones.collect() }
 }
 
 /// Our zones in the format of `/proc/pagetypeinfo`.

@@ -25,6 +25,8 @@ pub(crate) struct Linux {
     kinds: Vec<u8>,
     /// Free frames of each pageblock.
     free_in_block: Vec<u16>,
+    /// Frames of each pageblock that are the allocator's.
+    managed_in_block: Vec<u16>,
     /// Type of each pageblock: as assigned at the start, and changed by fallbacks since.
     block_types: Vec<MigrateType>,
     free_blocks: u64,
@@ -38,6 +40,7 @@ impl Linux {
             owners: vec![ABSENT; frames],
             kinds: vec![0; frames],
             free_in_block: vec![0; frames.div_ceil(PAGEBLOCK_FRAMES as usize)],
+            managed_in_block: vec![0; frames.div_ceil(PAGEBLOCK_FRAMES as usize)],
             block_types: vec![MigrateType::Movable; frames.div_ceil(PAGEBLOCK_FRAMES as usize)],
             free_blocks: 0,
         }
@@ -67,6 +70,8 @@ impl Linux {
         let Some(slot) = self.owners.get_mut(pfn as usize) else { return };
         let before = std::mem::replace(slot, owner);
         self.kinds[pfn as usize] = kind;
+        let managed = &mut self.managed_in_block[(pfn / PAGEBLOCK_FRAMES) as usize];
+        *managed = *managed + u16::from(before == ABSENT) - u16::from(owner == ABSENT);
         let in_block = &mut self.free_in_block[(pfn / PAGEBLOCK_FRAMES) as usize];
         if before == FREE && owner != FREE {
             self.free_blocks -= u64::from(u64::from(*in_block) == PAGEBLOCK_FRAMES);
@@ -92,6 +97,21 @@ impl Linux {
     /// Number of frames, from 0.
     pub(crate) fn frames(&self) -> u64 {
         self.owners.len() as u64
+    }
+
+    /// Free frames of the pageblock with this number.
+    pub(crate) fn free_in(&self, block: u64) -> u64 {
+        self.free_in_block.get(block as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Frames of it that belong to the allocator.
+    pub(crate) fn managed_in(&self, block: u64) -> u64 {
+        self.managed_in_block.get(block as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Free frames.
+    pub(crate) fn free_frames(&self) -> u64 {
+        self.free_in_block.iter().map(|&free| u64::from(free)).sum()
     }
 
     /// Pageblocks with every frame free.

@@ -16,6 +16,7 @@ mod counters;
 mod early;
 mod engine;
 mod figures;
+mod film;
 mod layout;
 mod linux;
 mod machine;
@@ -24,9 +25,13 @@ mod outcome;
 mod places;
 mod plan;
 mod start;
+mod surplus;
 mod synthetic;
 mod types;
 mod undo;
 
-pub(crate) use engine::replay;
-pub(crate) use outcome::{BlockState, HeatMap, Outcome, Sample, Side};
+pub(crate) use engine::{Pass, replay};
+pub(crate) use film::ZonePlace;
+#[cfg(feature = "experiments")]
+pub(crate) use outcome::BlockState;
+pub(crate) use outcome::{Outcome, Sample, Side};

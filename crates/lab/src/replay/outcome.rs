@@ -1,9 +1,11 @@
 //! What a replay found. Its fields are the keys of `--json`; they are documented in the crate's README and stay.
 
+#[cfg(feature = "experiments")]
 use pageblock_frame::MigrateType;
 use serde::Serialize;
 
 use super::counters::{Disagreements, EventCounts, Moves};
+use super::film::ZonePlace;
 use super::plan::Origin;
 use crate::trace::Skipped;
 
@@ -69,9 +71,12 @@ pub(crate) struct Outcome {
     /// Over time.
     #[serde(skip)]
     pub(crate) samples: Vec<Sample>,
-    /// Pageblocks at start and end.
+    /// Where the zones' pageblocks are in the pictures.
     #[serde(skip)]
-    pub(crate) maps: Vec<HeatMap>,
+    pub(crate) zones: Vec<ZonePlace>,
+    /// Linux's and our frames at the end, one byte each.
+    #[serde(skip)]
+    pub(crate) frames: [Vec<u8>; 2],
     /// Our zones at the end in the format of `/proc/buddyinfo`.
     #[serde(skip)]
     pub(crate) buddyinfo: String,
@@ -89,8 +94,10 @@ pub(crate) struct Side {
     pub(crate) fallbacks: u64,
     /// Of those, from a free block smaller than a pageblock.
     pub(crate) fallbacks_below_pageblock: u64,
-    /// Free frames.
+    /// Free frames; where they are Linux's own count, without those on per-CPU lists.
     pub(crate) free_frames: u64,
+    /// Frames on per-CPU lists, where they are counted apart.
+    pub(crate) listed_frames: u64,
     /// Pageblocks with all frames free.
     pub(crate) free_pageblocks: u64,
     /// Part of the free frames that cannot serve a block of each order, from 0 to 1.
@@ -160,27 +167,23 @@ pub(crate) struct Live {
     pub(crate) start_frames: u64,
 }
 
-/// Both machines at one time of the trace.
-#[derive(Clone, Copy, Debug, Default)]
+/// Both machines at one time of the trace: Linux's figure, then ours.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     /// Microseconds since the first event.
     pub(crate) micros: u64,
-    /// Linux and ours: wholly free pageblocks.
+    /// Wholly free pageblocks.
     pub(crate) free_pageblocks: [u64; 2],
-    /// Linux and ours: fallbacks so far.
+    /// Free frames.
+    pub(crate) free_frames: [u64; 2],
+    /// Fallbacks so far.
     pub(crate) fallbacks: [u64; 2],
-}
-
-/// The pageblocks of a machine at one time.
-#[derive(Clone, Debug)]
-pub(crate) struct HeatMap {
-    /// What it shows.
-    pub(crate) title: &'static str,
-    /// Name of each zone and its pageblocks.
-    pub(crate) zones: Vec<(String, Vec<BlockState>)>,
+    /// One byte a pageblock.
+    pub(crate) cells: [Vec<u8>; 2],
 }
 
 /// One pageblock.
+#[cfg(feature = "experiments")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockState {
     /// Its type.

@@ -213,7 +213,7 @@ impl Planner {
         let compactor = self.compactors.iter().position(|compactor| compactor.pid == pid);
         let (mut at, end) = (pfn.as_u64(), pfn.as_u64() + order.frames());
         if self.linux.owner(at) == FREE && (at..end).all(|frame| self.linux.owner(frame) == FREE) {
-            return self.free_unknown(order, compactor);
+            return self.free_unknown(pfn, order, compactor);
         }
         let moving = compactor.is_some_and(|index| self.compactors[index].is_moving(pfn));
         if moving && self.move_page(at, order) {
@@ -232,12 +232,15 @@ impl Planner {
 
     /// A block is freed that is free by the map and the events: compaction gives it back unused, or moved a page to it.
     #[cold]
-    fn free_unknown(&mut self, order: Order, compactor: Option<usize>) {
+    fn free_unknown(&mut self, pfn: Pfn, order: Order, compactor: Option<usize>) {
         if compactor.is_some() {
             self.moves.given_back += order.frames();
             return;
         }
-        let Some(page) = self.moved[order.index()].pop_front() else {
+        // Compaction moves pages to movable pageblocks only. What is freed elsewhere was allocated in bulk, without an event.
+        let is_target = self.linux.block_type(pfn.as_u64() / PAGEBLOCK_FRAMES) == MigrateType::Movable;
+        let page = if is_target { self.moved[order.index()].pop_front() } else { None };
+        let Some(page) = page else {
             self.disagreements.freed_while_free += order.frames();
             return;
         };

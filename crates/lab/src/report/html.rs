@@ -1,54 +1,105 @@
-//! The result as one page without scripts.
+//! The result as one page: the figures are in it, and it asks no network for anything.
 
 use std::fmt::Write;
 
-use super::plots::{Plot, shades};
-use super::tables::{remarks, sections, trimmed};
+use comfy_table::Table;
+
+use super::data;
+use super::tables::{remarks, sections};
+use super::verdict::sentences;
+use super::{commit, slug};
 use crate::replay::Outcome;
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#222}\
-h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}\
-pre{background:#f6f6f6;padding:.7rem;overflow-x:auto;font-size:12.5px;line-height:1.35}\
-svg{max-width:100%;height:auto}.key span{display:inline-block;margin-right:1.2rem}\
-.key i{display:inline-block;width:2.4rem;height:.8rem;margin-right:.4rem;vertical-align:middle}";
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
 
-/// The page, with the plots inside.
-pub(crate) fn page(outcome: &Outcome, plots: &[Plot]) -> String {
-    let mut html = String::new();
-    let title = format!("Replay of {}", escaped(&outcome.trace));
-    let _ = write!(
-        html,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n\
-         <body><h1>{title}</h1>\n<pre>{}</pre>\n",
-        escaped(&remarks(outcome).join("\n"))
-    );
+/// The page.
+pub(crate) fn page(outcome: &Outcome) -> anyhow::Result<String> {
+    let [replayed, verdict] = sentences(outcome);
+    let (mut tables, mut links) = (String::new(), String::from("<a href=\"result.json\">result.json</a>"));
     for (title, table) in sections(outcome) {
-        let _ = write!(html, "<h2>{title}</h2>\n<pre>{}</pre>\n", escaped(&trimmed(&table)));
+        tables.push_str(&html_table(title, &table));
     }
-    html.push_str(&key());
-    for plot in plots {
-        let _ = write!(html, "<h2>{}</h2>\n{}\n", escaped(&plot.title), plot.svg);
+    for name in sections(outcome).iter().map(|(title, _)| slug(title)).chain(["over-time".to_owned()]) {
+        let _ = write!(links, " <a href=\"{name}.csv\">{name}.csv</a>");
     }
-    html.push_str("</body></html>\n");
+    let remarks: String = remarks(outcome).iter().map(|line| format!("<li>{}</li>", escaped(line))).collect();
+    // What is between `<script>` and its end must not have another end.
+    let data = serde_json::to_string(&data::of(outcome))?.replace('<', "\\u003c");
+    let parts = [
+        ("title", format!("pageblock: {}", escaped(&outcome.trace))),
+        ("style", STYLE.to_owned()),
+        ("verdict", escaped(&verdict)),
+        ("replayed", escaped(&replayed)),
+        ("facts", facts(outcome)),
+        ("links", links),
+        ("tables", tables),
+        ("remarks", remarks),
+        ("data", data),
+        ("script", SCRIPT.to_owned()),
+    ];
+    Ok(filled(&parts))
+}
+
+/// The page with each `{{name}}` in its place; what is filled in is not looked at again.
+fn filled(parts: &[(&str, String)]) -> String {
+    let mut html = String::with_capacity(1 << 20);
+    let mut rest = PAGE;
+    while let Some((before, after)) = rest.split_once("{{") {
+        html.push_str(before);
+        let Some((name, after)) = after.split_once("}}") else { break };
+        html.extend(parts.iter().find(|(part, _)| *part == name).map(|(_, text)| text.as_str()));
+        rest = after;
+    }
+    html.push_str(rest);
     html
 }
 
-/// What the colours of the heat maps mean.
-fn key() -> String {
-    let mut html = String::from("<h2>Colours of the pageblocks</h2>\n<p class=\"key\">");
-    for (kind, (held, free)) in shades() {
-        let css = |colour: plotters::style::RGBColor| format!("rgb({},{},{})", colour.0, colour.1, colour.2);
-        let _ = write!(
-            html,
-            "<span><i style=\"background:linear-gradient(90deg,{},{})\"></i>{kind}</span>",
-            css(free),
-            css(held)
-        );
+fn facts(outcome: &Outcome) -> String {
+    let commit = commit().unwrap_or_else(|| "unknown".to_owned());
+    let facts = [
+        ("Trace", outcome.trace.clone()),
+        ("Command", std::env::args().collect::<Vec<_>>().join(" ")),
+        ("Version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("Commit", commit),
+        ("Recorded", format!("{:.1} s, {} events", outcome.recorded_seconds, super::verdict::grouped(outcome.events))),
+    ];
+    let fact = |(name, text): &(&str, String)| {
+        format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(&crate::output::printable(text)))
+    };
+    facts.iter().map(fact).collect()
+}
+
+fn html_table(title: &str, table: &Table) -> String {
+    let mut html = format!("<div class=\"scroll\"><table><caption>{title}</caption><thead><tr>");
+    for cell in table.header().into_iter().flat_map(|header| header.cell_iter()) {
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escaped(&cell.content()));
     }
-    html.push_str("</p>\n<p>From wholly free (left) to wholly held; white: no memory, or reserved.</p>\n");
+    html.push_str("</tr></thead><tbody>");
+    for row in table.row_iter() {
+        let cells = row.cell_iter().map(|cell| format!("<td>{}</td>", escaped(&cell.content())));
+        let _ = write!(html, "<tr>{}</tr>", cells.collect::<String>());
+    }
+    html.push_str("</tbody></table></div>\n");
     html
 }
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_its_parts_and_needs_no_network() {
+        let html = filled(&[("title", "{{data}}".to_owned()), ("data", "{}".to_owned())]);
+        assert!(html.contains("<title>{{data}}</title>") && html.contains("id=\"data\">{}</script>"), "{html}");
+        for text in [PAGE, STYLE, SCRIPT] {
+            let local = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!local.contains("http://") && !local.contains("https://") && !local.contains("@import"));
+        }
+    }
 }

@@ -59,7 +59,7 @@ fn read(directory: &Path) -> anyhow::Result<Option<String>> {
 pub(crate) fn add(directory: &Path, name: &str, part: &str) -> anyhow::Result<()> {
     let page = read(directory)?.unwrap_or_else(|| EMPTY.to_owned());
     let path = directory.join("index.html");
-    fs::write(&path, with_part(&page, name, part)).with_context(|| format!("{} cannot be written", path.display()))
+    crate::output::write_whole(&path, with_part(&page, name, part).as_bytes())
 }
 
 /// A new page for the directory, with the parts that the one before had.

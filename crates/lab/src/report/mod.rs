@@ -1,14 +1,19 @@
 //! What a replay found, for people and for programs.
 
+mod data;
 mod html;
 mod index;
+#[cfg(feature = "experiments")]
 mod plots;
 mod tables;
+mod verdict;
 
-use std::fs;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use comfy_table::Table;
+use serde::Serialize;
 
 #[cfg(feature = "experiments")]
 pub(crate) use index::add;
@@ -17,29 +22,108 @@ pub(crate) use plots::{CELL, draw_row};
 #[cfg(feature = "experiments")]
 pub(crate) use tables::trimmed;
 pub(crate) use tables::{plain, tables};
+pub(crate) use verdict::verdict;
 
+use crate::output::{prepare, write_whole};
 use crate::replay::Outcome;
+
+/// Version of the keys of `--json` and of a page's data: raised when one changes its meaning or goes.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// A result with the program that found it.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    tool: &'static str,
+    tool_version: &'static str,
+    commit: Option<String>,
+    experiment: &'static str,
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+}
 
 /// One JSON object.
 pub(crate) fn json(outcome: &Outcome) -> anyhow::Result<String> {
-    let mut text = serde_json::to_string_pretty(outcome).context("the result cannot be written as JSON")?;
+    let document = Document {
+        schema_version: SCHEMA,
+        tool: "pageblock",
+        tool_version: env!("CARGO_PKG_VERSION"),
+        commit: commit(),
+        experiment: "replay",
+        outcome,
+    };
+    let mut text = serde_json::to_string_pretty(&document).context("the result cannot be written as JSON")?;
     text.push('\n');
     Ok(text)
 }
 
+/// The commit of the checkout that the program was built in, if that is still there.
+fn commit() -> Option<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?;
+    let read = |path: PathBuf| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let own = root.join(".git");
+    // A worktree has a file that names its directory, which names the common one.
+    let directory = match read(own.clone()) {
+        Some(text) => root.join(text.strip_prefix("gitdir: ")?),
+        None => own,
+    };
+    let common = read(directory.join("commondir")).map_or_else(|| directory.clone(), |path| directory.join(path));
+    let head = read(directory.join("HEAD"))?;
+    let Some(name) = head.strip_prefix("ref: ") else { return Some(head) };
+    read(common.join(name)).or_else(|| {
+        let packed = read(common.join("packed-refs"))?;
+        let line = packed.lines().find(|line| line.ends_with(&format!(" {name}")))?;
+        Some(line.split(' ').next()?.to_owned())
+    })
+}
+
 /// Writes the report into a directory, which is made if it is not there; experiments on its page stay. Returns the page's path.
 pub(crate) fn write(outcome: &Outcome, directory: &Path) -> anyhow::Result<PathBuf> {
-    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
+    prepare(directory)?;
     let save = |name: &str, text: &str| {
         let path = directory.join(name);
-        fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display())).map(|()| path)
+        write_whole(&path, text.as_bytes()).map(|()| path)
     };
-    let plots = plots::all(outcome)?;
-    for plot in &plots {
-        save(&format!("{}.svg", plot.name), &plot.svg)?;
+    for (title, table) in tables::sections(outcome) {
+        save(&format!("{}.csv", slug(title)), &csv(&table))?;
     }
+    save("over-time.csv", &over_time(outcome))?;
     save("result.json", &json(outcome)?)?;
     save("buddyinfo", &outcome.buddyinfo)?;
     save("pagetypeinfo", &outcome.pagetypeinfo)?;
-    save("index.html", &index::renew(directory, html::page(outcome, &plots))?)
+    save("index.html", &index::renew(directory, html::page(outcome)?)?)
+}
+
+/// A title as the name of a file.
+fn slug(title: &str) -> String {
+    title.to_lowercase().replace(' ', "-")
+}
+
+fn csv(table: &Table) -> String {
+    let quoted = |text: String| {
+        let plain = !text.contains([',', '"', '\n']);
+        if plain { text } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+    };
+    let mut text = String::new();
+    for row in table.header().into_iter().chain(table.row_iter()) {
+        let cells: Vec<_> = row.cell_iter().map(|cell| quoted(cell.content().trim().to_owned())).collect();
+        let _ = writeln!(text, "{}", cells.join(","));
+    }
+    text
+}
+
+fn over_time(outcome: &Outcome) -> String {
+    let mut text = String::from("seconds");
+    for name in ["whole_pageblocks", "free_frames", "fallbacks"] {
+        let _ = write!(text, ",linux_{name},our_{name}");
+    }
+    text.push('\n');
+    for sample in &outcome.samples {
+        let _ = write!(text, "{:.6}", sample.micros as f64 / 1e6);
+        for [linux, ours] in [sample.free_pageblocks, sample.free_frames, sample.fallbacks] {
+            let _ = write!(text, ",{linux},{ours}");
+        }
+        text.push('\n');
+    }
+    text
 }

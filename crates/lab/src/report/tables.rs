@@ -128,6 +128,10 @@ fn events(outcome: &Outcome) -> Table {
 pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
     let mut lines = vec![
         format!("trace            {} ({:.1} s recorded)", outcome.trace, outcome.recorded_seconds),
+        format!(
+            "Linux's own      count: {} whole pageblocks, {} free frames, and {} on per-CPU lists",
+            outcome.linux.free_pageblocks, outcome.linux.free_frames, outcome.linux.listed_frames
+        ),
         format!("Linux's figures  from {}; fallbacks and mixed pageblocks from the events", outcome.linux.source),
         format!(
             "live set         {} frames in {} blocks of the trace, {} frames held since before it",
@@ -149,9 +153,9 @@ pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
     lines.push(format!("conserved        {conserved}"));
     let off = &outcome.disagreements;
     lines.push(format!(
-        "map and events   {} frames were on per-CPU lists at the start, {} freed between map and trace; {} were allocated \
+        "map and events   {} frames were on per-CPU lists at the start, {} freed and {} taken between map and trace; {} were allocated \
          though held, {} freed though free, {} outside",
-        off.listed_at_start, off.freed_before_trace, off.allocated_while_held, off.freed_while_free, off.outside
+        off.listed_at_start, off.freed_before_trace, off.taken_before_trace, off.allocated_while_held, off.freed_while_free, off.outside
     ));
     if outcome.event_counts.compaction_runs > 0 {
         let moves = &outcome.moves;

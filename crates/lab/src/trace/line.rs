@@ -141,7 +141,8 @@ fn event(name: &[u8], text: &[u8]) -> Result<Event, ParseError> {
         b"mm_page_alloc" => Event::Alloc(allocation(text)?),
         b"mm_page_free" | b"mm_page_free_direct" => {
             let fields = Fields::read(text)?;
-            Event::Free { pfn: fields.pfn()?, order: fields.order()? }
+            let (pfn, order) = (fields.pfn()?, fields.order()?);
+            Event::Free { pfn: aligned(pfn, order, text)?, order }
         }
         b"mm_page_free_batched" | b"mm_pagevec_free" => Event::FreeBatched { pfn: Fields::read(text)?.pfn()? },
         b"mm_page_alloc_extfrag" => Event::Extfrag(extfrag(text)?),
@@ -165,7 +166,15 @@ fn allocation(text: &[u8]) -> Result<Allocation, ParseError> {
         None => return Err(ParseError::syntax("`gfp_flags=`", text)),
     };
     let migrate_type = fields.migrate_type()?;
-    Ok(Allocation { pfn: (!failed).then_some(pfn), order: fields.order()?, migrate_type, gfp })
+    let order = fields.order()?;
+    let pfn = if failed { None } else { Some(aligned(pfn, order, text)?) };
+    Ok(Allocation { pfn, order, migrate_type, gfp })
+}
+
+/// A block's first frame: a multiple of its frames.
+fn aligned(pfn: Pfn, order: Order, text: &[u8]) -> Result<Pfn, ParseError> {
+    let whole = pfn.as_u64().is_multiple_of(order.frames());
+    if whole { Ok(pfn) } else { Err(ParseError::syntax("`pfn=` aligned to `order=`", text)) }
 }
 
 fn extfrag(text: &[u8]) -> Result<Extfrag, ParseError> {

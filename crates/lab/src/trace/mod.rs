@@ -15,5 +15,5 @@ pub use event::{Allocation, Compaction, Event, Extfrag, ListMove, Record};
 pub use gfp::{GfpText, parse_gfp};
 pub use line::parse_line;
 pub use reader::{Skipped, Strictness, TraceReader};
-pub(crate) use source::LineSource;
+pub(crate) use source::{LineSource, STANDARD_INPUT};
 pub(crate) use text::{Words, hexadecimal};

@@ -108,6 +108,11 @@ impl TraceReader {
         self.skipped.truncated
     }
 
+    /// The file's name.
+    pub(crate) fn path(&self) -> &Path {
+        self.lines.path()
+    }
+
     /// What was passed over so far.
     #[must_use]
     pub const fn skipped(&self) -> &Skipped {

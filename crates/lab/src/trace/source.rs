@@ -2,15 +2,28 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::zstd::Decompressed;
 use crate::InputError;
 
-/// The first bytes of a zstd frame.
+/// The name of standard input as a file.
+pub(crate) const STANDARD_INPUT: &str = "-";
+/// The first bytes of a zstd frame, as far as a file that is cut short has them.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// First bytes of files that are not read, and what to do about each.
+const FOREIGN: [(&[u8], &str); 7] = [
+    (b"\x1f\x8b", "plain or zstd text, found a gzip file: `gzip -dc FILE | pageblock replay - --state DIR`"),
+    (b"\xfd7zXZ\0", "plain or zstd text, found an xz file: `xz -dc FILE | pageblock replay - --state DIR`"),
+    (b"BZh", "plain or zstd text, found a bzip2 file: `bzip2 -dc FILE | pageblock replay - --state DIR`"),
+    (b"\x04\x22\x4d\x18", "plain or zstd text, found an lz4 file: `lz4 -dc FILE | pageblock replay - --state DIR`"),
+    (b"PERFILE2", "plain or zstd text of ftrace, found a file of perf: record with ftrace or trace-cmd"),
+    (b"\x17\x08\x44tracing", "plain or zstd text, found a file of trace-cmd: `trace-cmd report FILE` prints it"),
+    (b"\x7fELF", "plain or zstd text, found a program"),
+];
 /// Longest line that is read, in bytes: a file without line ends must not fill the memory.
 const MAX_LINE: usize = 64 << 10;
 const BUFFER: usize = 256 << 10;
@@ -29,6 +42,15 @@ impl Read for Counted {
     }
 }
 
+/// Standard input, if it is not a person at a terminal.
+fn standard_input() -> io::Result<File> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        return Err(io::Error::other("standard input is a terminal"));
+    }
+    Ok(File::from(input.as_fd().try_clone_to_owned()?))
+}
+
 /// The lines of a file, one at a time, without an allocation a line.
 pub(crate) struct LineSource {
     path: PathBuf,
@@ -43,14 +65,19 @@ impl LineSource {
     /// Opens the file; whether it is compressed is seen from its first bytes.
     pub(crate) fn open(path: &Path, expected: &'static str) -> Result<Self, InputError> {
         let open = |source| InputError::Open { file: path.to_owned(), expected, source };
-        let file = File::open(path).map_err(open)?;
+        let file = if path == Path::new(STANDARD_INPUT) { standard_input() } else { File::open(path) };
+        let file = file.map_err(open)?;
         let metadata = file.metadata().map_err(open)?;
         if metadata.is_dir() {
             return Err(open(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         let bytes = Rc::new(Cell::new(0));
         let mut raw = BufReader::with_capacity(BUFFER, Counted { file, bytes: Rc::clone(&bytes) });
-        let compressed = raw.fill_buf().map_err(open)?.starts_with(&ZSTD_MAGIC);
+        let head = raw.fill_buf().map_err(open)?;
+        if let Some((_, expected)) = FOREIGN.iter().find(|(magic, _)| head.starts_with(magic)) {
+            return Err(InputError::content(path, *expected));
+        }
+        let compressed = head.len() > 1 && head.iter().zip(&ZSTD_MAGIC).all(|(byte, magic)| byte == magic);
         let input: Box<dyn BufRead> =
             if compressed { Box::new(BufReader::with_capacity(BUFFER, Decompressed::new(raw))) } else { Box::new(raw) };
         Ok(Self { path: path.to_owned(), input, line: Vec::with_capacity(512), number: 0, bytes, size: metadata.len() })

@@ -17,12 +17,17 @@ pub(crate) struct Memory {
 /// How often, and with which random numbers.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Runs {
-    /// Runs of each column, each with a seed of its own
-    #[arg(long, value_name = "N", default_value = "1")]
+    /// Runs of each column, 1 to 10000, each with a seed of its own
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_iterations)]
     pub(crate) iterations: NonZeroU32,
     /// Seed of the first run; the next has the next
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
+}
+
+fn parse_iterations(text: &str) -> Result<NonZeroU32, String> {
+    let runs = text.parse().ok().filter(|runs: &NonZeroU32| runs.get() <= 10_000);
+    runs.ok_or_else(|| "expected 1 to 10000 runs".to_owned())
 }
 
 impl Runs {

@@ -1,7 +1,6 @@
 //! What all experiments do with their results, and how they read those of others.
 
-use std::fs;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -9,6 +8,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
+use crate::output::{prepare, print, printable, write_whole};
 use crate::report;
 
 /// Shows how many of the runs are done, if stderr is a terminal.
@@ -47,7 +47,7 @@ impl Forms {
     /// Before so many runs: makes the directory, so that it is known at once if that cannot be, and shows how many are done.
     pub(super) fn start(&self, runs: u64) -> anyhow::Result<ProgressBar> {
         if let Some(directory) = &self.out {
-            make(directory)?;
+            prepare(directory)?;
         }
         Ok(progress(runs))
     }
@@ -60,11 +60,12 @@ impl Forms {
     ) -> anyhow::Result<()> {
         let json = json(report.outcome)?;
         let text = if self.json { &json } else { &report.text };
-        std::io::stdout().write_all(text.as_bytes()).context("the result cannot be printed")?;
+        print(text)?;
         let Some(directory) = &self.out else { return Ok(()) };
         write(directory, (report.name, &report.text), &json, &svg()?)?;
         if !self.json {
-            println!("Report: {}", directory.join(report.name).with_extension("html").display());
+            let page = directory.join(report.name).with_extension("html");
+            print(&format!("Report: {}\n", printable(&page.display().to_string())))?;
         }
         Ok(())
     }
@@ -77,14 +78,10 @@ fn json(outcome: &impl Serialize) -> anyhow::Result<String> {
     Ok(json)
 }
 
-fn make(directory: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))
-}
-
 /// Writes a report's page, picture and object into a directory, which is made if it is not there, and adds it to the directory's page of
 /// all.
 fn write(directory: &Path, (name, text): (&str, &str), json: &str, svg: &str) -> anyhow::Result<()> {
-    make(directory)?;
+    prepare(directory)?;
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
     let part = format!("<h1>{name}</h1>\n{svg}\n<pre style=\"overflow-x:auto\">{escaped}</pre>");
     let html = format!(
@@ -93,7 +90,7 @@ fn write(directory: &Path, (name, text): (&str, &str), json: &str, svg: &str) ->
     );
     for (ending, content) in [("html", html.as_str()), ("json", json), ("svg", svg)] {
         let path = directory.join(format!("{name}.{ending}"));
-        fs::write(&path, content).with_context(|| format!("{} cannot be written", path.display()))?;
+        write_whole(&path, content.as_bytes())?;
     }
     report::add(directory, name, &part)
 }
@@ -125,6 +122,8 @@ pub(super) fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,5 @@
-//! Claims of seed 003 on the whole machine: allocator, kswapd, LRU lists, disk. Machines are small, with the
-//! zones of the seed's in the same proportion. Every count is deterministic; nothing here depends on time.
+//! Claims of Fair zone policy (2014) on the whole machine: allocator, kswapd, LRU lists, disk. Machines are small, with the
+//! zones of the series' in the same proportion. Every count is deterministic; nothing here depends on time.
 
 use assert_cmd::Command;
 use serde_json::Value;

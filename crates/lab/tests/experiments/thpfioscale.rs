@@ -1,4 +1,4 @@
-//! `pageblock run thpfioscale` from outside: directions of seed 002 on a scaled machine. Everything is counted in simulated time
+//! `pageblock run thpfioscale` from outside: directions of Fragmentation avoidance and stalls (2018) on a scaled machine. Everything is counted in simulated time
 //! and comes out the same every time.
 
 use assert_cmd::Command;

@@ -134,7 +134,9 @@ extern "C" fn on_fault(syndrome: u64, place: u64, address: u64) -> ! {
 fn rearm() {
     // SAFETY: the virtual timer of this CPU.
     unsafe {
-        asm!("mrs {0}, cntfrq_el0", "udiv {0}, {0}, {1}", "msr cntv_tval_el0, {0}", out(reg) _, in(reg) RATE, options(nostack));
+        let frequency: u64;
+        asm!("mrs {}, cntfrq_el0", out(reg) frequency);
+        asm!("msr cntv_tval_el0, {}", in(reg) frequency / RATE);
     }
 }
 

@@ -7,7 +7,6 @@ mod render;
 mod size;
 mod summary;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -36,7 +35,7 @@ pub struct MapArgs {
     #[arg(long)]
     pub json: bool,
     /// CPUs that share a zone's per-CPU lists
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_cpus)]
     pub cpus: std::num::NonZeroU32,
     /// Keep these bytes back: START..END or START+LENGTH, in bytes or with K, M or G, decimal or 0x; repeatable
     #[arg(long, value_name = "RANGE", value_parser = parse_range)]
@@ -52,6 +51,14 @@ pub struct MapArgs {
     pub thp: bool,
 }
 
+/// Most CPUs that Linux is built for.
+const CPUS: std::ops::RangeInclusive<u32> = 1..=8192;
+
+fn parse_cpus(text: &str) -> Result<std::num::NonZeroU32, String> {
+    let cpus = text.parse().ok().filter(|cpus: &std::num::NonZeroU32| CPUS.contains(&cpus.get()));
+    cpus.ok_or_else(|| format!("expected {} to {} CPUs", CPUS.start(), CPUS.end()))
+}
+
 /// Runs the command: reads the map and prints what becomes of it.
 ///
 /// # Errors
@@ -61,8 +68,5 @@ pub fn run(args: &MapArgs) -> anyhow::Result<()> {
     let regions = memmap::load(&args.file)?;
     let summary = MapSummary::compute(&regions, args).with_context(|| args.file.display().to_string())?;
     let text = if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { render::tables(&summary) };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    crate::output::print(&text)
 }

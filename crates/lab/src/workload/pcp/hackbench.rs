@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use super::frames::{Block, Frames};
 use super::slab::{Object, Slab};
 
-/// Groups, as in the seed's table.
+/// Groups, as in the published table.
 pub(super) const GROUPS: [u32; 6] = [1, 3, 5, 7, 12, 16];
 /// Senders of a group, and receivers.
 const TASKS: u32 = 20;

@@ -1,4 +1,4 @@
-//! The workloads of seed 004 as streams of allocations: hackbench, netperf, fsmark.
+//! The workloads of High-order per-CPU lists (2016) as streams of allocations: hackbench, netperf, fsmark.
 //!
 //! ```text
 //! hackbench, netperf, fsmark   what the tasks do: messages, files, forks

@@ -1,4 +1,4 @@
-//! The tables of seed 004: hackbench, pipes and processes, one socket.
+//! The tables of High-order per-CPU lists (2016): hackbench, pipes and processes, one socket.
 
 use anyhow::Context;
 
@@ -18,8 +18,11 @@ pub(super) struct PublishedRow {
 
 /// Mean and standard deviation.
 pub(super) fn all() -> anyhow::Result<[Published; 2]> {
-    let [mean, deviation] =
-        [include_str!("../../../data/seed004/amean.csv"), include_str!("../../../data/seed004/stddev.csv")].map(rows);
+    let [mean, deviation] = [
+        include_str!("../../../data/high-order-lists-2016/amean.csv"),
+        include_str!("../../../data/high-order-lists-2016/stddev.csv"),
+    ]
+    .map(rows);
     Ok([Published { name: "Amean", rows: mean? }, Published { name: "Stddev", rows: deviation? }])
 }
 

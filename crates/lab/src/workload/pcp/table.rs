@@ -1,4 +1,4 @@
-//! The tables as text: ours, and the seed's below.
+//! The tables as text: ours, and the series' below.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ type RangeOf = fn(&Column) -> Range;
 const RANGES: [(&str, RangeOf); 2] =
     [(FIGURES[0].0, |column| column.zone_locks_range), (FIGURES[1].0, |column| column.frames_moved_range)];
 
-/// All sets, and the seed's tables if there are any.
+/// All sets, and the published tables if there are any.
 pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
     let mut text = String::new();
     for set in &outcome.sets {
@@ -41,7 +41,11 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
         }
     }
     for table in published {
-        let _ = writeln!(text, "Seed 004: hackbench, pipes and processes, one socket, {} in seconds", table.name);
+        let _ = writeln!(
+            text,
+            "High-order per-CPU lists (2016): hackbench, pipes and processes, one socket, {} in seconds",
+            table.name
+        );
         push(&mut text, &seed(table));
     }
     if let Some(note) = control(outcome) {
@@ -49,7 +53,7 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
     }
     let _ = writeln!(
         text,
-        "Percent: gained against the first column, lists for order 0 only (Linux 4.9). 2016: seed 004, called highmark.\n\
+        "Percent: gained against the first column, lists for order 0 only (Linux 4.9). 2016: High-order per-CPU lists (2016), called highmark.\n\
          {} CPUs in turn, {}; counted, not timed. Every frame was accounted for after every run.",
         outcome.cpus,
         seeds(outcome)
@@ -76,7 +80,7 @@ fn control(outcome: &Outcome) -> Option<String> {
         "The control: nothing is freed, so no list gives a frame twice, and each moves under the zone lock once: {:.3} moves a frame\n\
          with off, {:.3} with 2016, what lists still hold included. Locks differ all the same, because one lock serves more blocks:\n\
          off has no list for the inodes' slabs of order 3 and takes it for each, {:.0} times for 1000 files; 2016 takes 31 blocks at\n\
-         once; from 5.14 on the batch is 63 frames, not 31, whatever the order; 6.7 and the default take more in a streak. Seed 004 saw\n\
+         once; from 5.14 on the batch is 63 frames, not 31, whatever the order; 6.7 and the default take more in a streak. High-order per-CPU lists (2016) saw\n\
          no difference in seconds.",
         off.moved_per_frame, seed.moved_per_frame, off.zone_locks_per_1000
     ))

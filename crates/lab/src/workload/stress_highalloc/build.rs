@@ -18,7 +18,7 @@ use crate::machine::{Actor, FileId, Machine, Next, ProcessId, Stream, Time};
 const TOGETHER: u64 = 16;
 /// Compilations of a build (`defconfig` of linux-3.0): about 1700.
 const COMPILATIONS: u64 = 1_700;
-/// CPU time of one: 640 s a build, by the seed's user time for ten.
+/// CPU time of one: 640 s a build, by the series' user time for ten.
 const CPU: u64 = 640 * SECOND / COMPILATIONS;
 /// Pages that a compiler and what it calls have at most: 40 MiB.
 const RESIDENT: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! The counters of a run, by the names in the seed's tables.
+//! The counters of a run, by the names in the published tables.
 
 use pageblock::{NodeId, ZoneKind};
 use pageblock_compaction::VmStat;
@@ -77,7 +77,7 @@ fn compaction(machine: &Machine) -> Vec<(&'static str, f64)> {
         ("Compaction migrate scanned", stat.migrate_scanned as f64),
         ("Compaction free scanned", stat.free_scanned as f64),
         ("Compaction cost", stat.cost() as f64),
-        // Not in the seed's table: what of it the compaction thread did, which Linux has since 4.6.
+        // Not in the published table: what of it the compaction thread did, which Linux has since 4.6.
         ("Compaction daemon wakes", stat.daemon_wake as f64),
         ("Compaction daemon migrate scanned", stat.daemon_migrate_scanned as f64),
         ("Compaction daemon free scanned", stat.daemon_free_scanned as f64),

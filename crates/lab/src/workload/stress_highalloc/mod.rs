@@ -1,8 +1,8 @@
-//! stress-highalloc: how many huge pages can be had from a busy machine, and from one at rest (seed 000).
+//! stress-highalloc: how many huge pages can be had from a busy machine, and from one at rest (Memory compaction efficiency improvements, 2013).
 //!
 //! The benchmark of mmtests on the simulated machine: trees of kernel source are copied and built, and meanwhile, twice, a module asks
 //! for 95 percent of memory in huge pages, one every 125 ms. A third time it asks when everything is over, all files are
-//! deleted and all caches dropped. Columns are Linux 3.13 with the first so many patches of the seed, and our default.
+//! deleted and all caches dropped. Columns are Linux 3.13 with the first so many patches of the series, and our default.
 
 mod build;
 mod column;
@@ -20,10 +20,8 @@ mod table;
 mod tests;
 mod tree;
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
 use clap::Args;
 
 use super::options::{Memory, MemoryRange, Runs};
@@ -42,7 +40,7 @@ const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 64 << 30, defa
 /// Arguments of `pageblock run stress-highalloc`.
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine",
-    "; the seed's had 4G. A smaller one gets less of everything for a shorter time")))]
+    "; the series' had 4G. A smaller one gets less of everything for a shorter time")))]
 #[command(mut_arg("iterations", |option| option.default_value("3")))]
 pub(crate) struct StressHighallocArgs {
     #[command(flatten)]
@@ -84,5 +82,5 @@ fn write_maps(directory: &Path, outcome: &Outcome) -> anyhow::Result<()> {
          <body style=\"font:15px system-ui,sans-serif;max-width:80rem;margin:2rem auto\"><h1>{NAME}: zones</h1>\n{}</body></html>\n",
         plot::maps(outcome)?
     );
-    fs::write(&path, page).with_context(|| format!("{} cannot be written", path.display()))
+    crate::output::write_whole(&path, page.as_bytes())
 }

@@ -25,7 +25,7 @@ impl Flags {
     /// Both.
     pub(crate) const ALL: [Self; 2] = [Self::Nothp, Self::Thp];
 
-    /// As in the seed's tables.
+    /// As in the published tables.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Nothp => "nothp",

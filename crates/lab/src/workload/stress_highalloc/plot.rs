@@ -1,4 +1,4 @@
-//! The plots: successes and scanning by column, ours and the seed's; and the zones before and after each phase.
+//! The plots: successes and scanning by column, ours and the series'; and the zones before and after each phase.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The tables of the seed document, transcribed into CSV files in `data/seed000`.
+//! The tables of the series, transcribed into CSV files in `data/compaction-2013`.
 
 use anyhow::Context;
 
@@ -14,7 +14,7 @@ pub(super) struct PublishedRow {
     pub(super) values: [f64; COLUMNS],
 }
 
-/// What the seed found with one set of flags.
+/// What the series found with one set of flags.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Published {
     /// "Success 1 Min" and so on, in percent.
@@ -23,18 +23,18 @@ pub(super) struct Published {
     pub(super) rows: Vec<PublishedRow>,
 }
 
-/// The seed's tables for these flags.
+/// The published tables for these flags.
 pub(super) fn of(flags: Flags) -> anyhow::Result<Published> {
     let (success, time, vmstat) = match flags {
         Flags::Nothp => (
-            include_str!("../../../data/seed000/success_nothp.csv"),
-            include_str!("../../../data/seed000/time_nothp.csv"),
-            include_str!("../../../data/seed000/vmstat_nothp.csv"),
+            include_str!("../../../data/compaction-2013/success_nothp.csv"),
+            include_str!("../../../data/compaction-2013/time_nothp.csv"),
+            include_str!("../../../data/compaction-2013/vmstat_nothp.csv"),
         ),
         Flags::Thp => (
-            include_str!("../../../data/seed000/success_thp.csv"),
-            include_str!("../../../data/seed000/time_thp.csv"),
-            include_str!("../../../data/seed000/vmstat_thp.csv"),
+            include_str!("../../../data/compaction-2013/success_thp.csv"),
+            include_str!("../../../data/compaction-2013/time_thp.csv"),
+            include_str!("../../../data/compaction-2013/vmstat_thp.csv"),
         ),
     };
     let success = rows(success, 2, 2).context("the published table of successes is damaged")?;

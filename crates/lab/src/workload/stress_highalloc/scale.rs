@@ -16,7 +16,7 @@ pub(crate) struct Scale {
 
 /// Trees of kernel source, each with a build of its own (MemTotal in MB / 400, and the one they are copied from).
 pub(crate) const BUILDS: u32 = 10;
-/// CPUs: more than four by the seed's times of CPU; eight is the likely number.
+/// CPUs: more than four by the series' times of CPU; eight is the likely number.
 pub(crate) const CPUS: u32 = 8;
 /// Time from the start of one attempt to that of the next: 2 MiB at 16 MB a second.
 pub(crate) const PACE: u64 = 125 * MILLISECOND;

@@ -1,4 +1,4 @@
-//! The tables as text: the seed's rows, its value and ours beside each other in every column.
+//! The tables as text: the series' rows, its value and ours beside each other in every column.
 
 use std::fmt::Write;
 
@@ -13,8 +13,11 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
     let mut text = String::new();
     for (set, theirs) in outcome.sets.iter().zip(published) {
         let attempts = set.columns.iter().flat_map(|column| &column.runs).map(|run| run.attempts).next().unwrap_or(0);
-        let _ =
-            writeln!(text, "stress-highalloc, {}, {attempts} attempts a phase: seed | simulation", set.flags.name());
+        let _ = writeln!(
+            text,
+            "stress-highalloc, {}, {attempts} attempts a phase: published | simulation",
+            set.flags.name()
+        );
         for table in [successes(set, theirs), counters(set, theirs)] {
             let lines: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
             let _ = writeln!(text, "{}\n", lines.join("\n"));
@@ -23,9 +26,9 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
     let _ = writeln!(
         text,
         "Success: percent of the attempts, rounded down; phases 1 and 2 on a busy machine, phase 3 on one at rest. Columns 2 to 6:\n\
-         Linux 3.13 with the first so many patches of the seed; default: this project's. {} runs of each column from seed {} on, on\n\
-         a machine of {} MiB (the seed's: 4096; a smaller one gets less of everything for a shorter time). Counters are means over the\n\
-         runs. \"-\": the seed has no such column, or the simulated machine no such thing.",
+         Linux 3.13 with the first so many patches of the series; default: this project's. {} runs of each column from seed {} on, on\n\
+         a machine of {} MiB (the series': 4096; a smaller one gets less of everything for a shorter time). Counters are means over the\n\
+         runs. \"-\": the series has no such column, or the simulated machine no such thing.",
         outcome.iterations,
         outcome.seed,
         outcome.memory_bytes >> 20
@@ -38,7 +41,7 @@ fn empty(set: &Set) -> Table {
     plain(header.collect::<Vec<_>>(), 1)
 }
 
-/// Place of a column in the seed's tables.
+/// Place of a column in the published tables.
 fn theirs_of(name: &str) -> Option<usize> {
     name.parse::<usize>().ok().and_then(|patches| patches.checked_sub(2)).filter(|place| *place < COLUMNS)
 }

@@ -1,4 +1,4 @@
-//! Which way the figures go, on machines small enough for a test: the directions that the seed's tables show. Everything is
+//! Which way the figures go, on machines small enough for a test: the directions that the published tables show. Everything is
 //! simulated, so that nothing here depends on the time that it takes; margins are far smaller than what the runs give.
 
 use std::num::NonZeroU32;
@@ -101,7 +101,7 @@ fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
 }
 
 /// The seed: patches 5 and 6 add little success, and take two points of phase 3; where nobody wakes kswapd, which would clear the skip bits, they
-/// add scanning, 15 and 9 percent. Ten runs as the seed's: phase 3 of one run differs from the next by as much as eight points.
+/// add scanning, 15 and 9 percent. Ten runs as the series': phase 3 of one run differs from the next by as much as eight points.
 #[test]
 fn patches_5_and_6_add_looks_rather_than_huge_pages() {
     let set = run_seeds(512, Flags::Thp, &[MET, NO_SKIP, WHOLE], 10);
@@ -115,7 +115,7 @@ fn patches_5_and_6_add_looks_rather_than_huge_pages() {
     assert!(last >= after && last < 1.5 * after, "patch 6: {after} to {last}");
 }
 
-/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a machine of the seed's
+/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a machine of the series'
 /// size only phases 1 and 2 are better without it here (docs/experiments.md).
 #[test]
 fn the_fair_zone_policy_makes_the_faults_worse() {

@@ -6,11 +6,11 @@ use serde::Serialize;
 use crate::machine::owner::LruScope;
 use crate::machine::{Drive, Setup, zones_of};
 
-/// Memory of the seed's machines, per node.
+/// Memory of the published machines, per node.
 const WHOLE: u64 = 32 << 30;
 /// Part of it below 4 GiB, in thousandths, less a hole of 1 GiB for devices.
 const DMA32: u64 = 94;
-/// `min_free_kbytes` as khugepaged raises it on the seed's machine: two pageblocks and nine for migrate types, for each of three
+/// `min_free_kbytes` as khugepaged raises it on the published machine: two pageblocks and nine for migrate types, for each of three
 /// zones.
 const RAISED: u64 = (2 + 9) * 3 * 2048;
 
@@ -70,7 +70,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// In the order of the seed.
+    /// In the order of the series.
     pub(crate) const ALL: [Self; 4] = [
         Self { nodes: 1, advised: false },
         Self { nodes: 1, advised: true },
@@ -78,7 +78,7 @@ impl Block {
         Self { nodes: 2, advised: true },
     ];
 
-    /// As in the seed's tables.
+    /// As in the published tables.
     pub(crate) const fn key(self) -> &'static str {
         match (self.nodes, self.advised) {
             (1, false) => "skylake1s_default",
@@ -123,8 +123,8 @@ impl Block {
         setup.memory.cpu_nodes = (0..nodes).flat_map(|n| vec![NodeId::new(n as u8); self.cpus() as usize]).collect();
         setup.marks_second_use = true;
         setup.is_xfs = true;
-        // The seed does not name the disk. With a spinning one the readers get through a hundredth of this in the time that writing took, memory
-        // stays in the order in which it was written, and an eighth of the huge pages comes without advice: in the seed it was 1 percent.
+        // The series does not name the disk. With a spinning one the readers get through a hundredth of this in the time that writing took, memory
+        // stays in the order in which it was written, and an eighth of the huge pages comes without advice: in the series it was 1 percent.
         setup.drive = Drive::Flash;
         setup.seed(seed)
     }

@@ -1,4 +1,4 @@
-//! thpfioscale: how often migrate types are mixed while small files fill memory, and what huge pages cost then (seed 002).
+//! thpfioscale: how often migrate types are mixed while small files fill memory, and what huge pages cost then (Fragmentation avoidance and stalls, 2018).
 //!
 //! Four writers write files of 64 KiB, 1.5 times the memory in total, a page of each in turn while all are open; then four readers read them at
 //! random; then threads touch 3/8 of the first node as huge pages, while the readers go on. Under Linux 4.20-rc1 without and with the patches of the
@@ -24,7 +24,7 @@ const MEMORY: MemoryRange = MemoryRange { least: 256 << 20, most: 64 << 30, defa
 /// Arguments of `pageblock run thpfioscale`.
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine (of each node)",
-    "; the seed's machines had 32G")))]
+    "; the published machines had 32G")))]
 pub(crate) struct ThpfioscaleArgs {
     #[command(flatten)]
     pub(crate) memory: Memory,

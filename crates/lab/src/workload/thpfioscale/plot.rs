@@ -1,4 +1,4 @@
-//! The plot: events on a logarithmic scale, the seed's beside ours, for each block.
+//! The plot: events on a logarithmic scale, the series' beside ours, for each block.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

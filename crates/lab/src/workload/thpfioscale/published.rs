@@ -1,4 +1,4 @@
-//! The seed's tables.
+//! The published tables.
 
 use serde::Deserialize;
 
@@ -47,12 +47,12 @@ pub(crate) struct Published {
 impl Published {
     /// The files.
     pub(crate) fn read() -> anyhow::Result<Self> {
-        let mut pairs: Vec<Pair> = lines(include_str!("../../../data/seed002/fault_latency_us.csv"))?;
-        pairs.append(&mut lines(include_str!("../../../data/seed002/huge_percentage.csv"))?);
+        let mut pairs: Vec<Pair> = lines(include_str!("../../../data/fragmentation-2018/fault_latency_us.csv"))?;
+        pairs.append(&mut lines(include_str!("../../../data/fragmentation-2018/huge_percentage.csv"))?);
         Ok(Self {
-            events: lines(include_str!("../../../data/seed002/extfrag_events.csv"))?,
+            events: lines(include_str!("../../../data/fragmentation-2018/extfrag_events.csv"))?,
             pairs,
-            stalls: lines(include_str!("../../../data/seed002/stalls.csv"))?,
+            stalls: lines(include_str!("../../../data/fragmentation-2018/stalls.csv"))?,
         })
     }
 

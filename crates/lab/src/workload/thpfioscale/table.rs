@@ -1,4 +1,4 @@
-//! The tables as text: the seed's rows beside ours.
+//! The tables as text: the series' rows beside ours.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
     }
     let _ = write!(
         text,
-        "{} MiB a node, {} runs of each column, seed {}; the seed's machines had 32 GiB a node. Events: requests that were served from\n\
+        "{} MiB a node, {} runs of each column, seed {}; the published machines had 32 GiB a node. Events: requests that were served from\n\
          less than a pageblock of another migrate type, while files were written, read, and while threads touched. Latency: to\n\
          get and fill 2 MiB, as 512 pages or as a huge one. Stalls: of patch 4, up to 4, 8, 12, 16, 20 ms, and longer. Two nodes\n\
          have the memory twice. Mean of all runs; in brackets least and most.\n",
@@ -53,7 +53,7 @@ fn events_rows<'a>(part: &'a Part, published: &'a Published) -> Vec<Row<'a>> {
     let seed = move |column: Column| published.events(key, column);
     let vanilla = part.cells.first().map_or(0.0, events);
     vec![
-        ("events, seed", Box::new(move |cell| seed(cell.column).map_or(String::new(), |n| n.to_string()))),
+        ("events, published", Box::new(move |cell| seed(cell.column).map_or(String::new(), |n| n.to_string()))),
         (
             "  against vanilla",
             Box::new(move |cell| match (seed(cell.column), seed(Column::Vanilla)) {
@@ -83,14 +83,14 @@ fn other_rows<'a>(part: &'a Part, published: &'a Published) -> Vec<Row<'a>> {
     let key = part.block.key();
     let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.2}"));
     vec![
-        ("huge %, seed", Box::new(move |cell| number(published.huge_percent(key, cell.column)))),
+        ("huge %, published", Box::new(move |cell| number(published.huge_percent(key, cell.column)))),
         ("huge %, here", Box::new(|cell| ranged(cell, Run::huge_percent))),
-        ("us by pages, seed", Box::new(move |cell| number(published.base_latency(key, cell.column)))),
+        ("us by pages, published", Box::new(move |cell| number(published.base_latency(key, cell.column)))),
         ("us by pages, here", Box::new(|cell| latency(cell, |run| run.base_latency_us))),
-        ("us huge, seed", Box::new(move |cell| number(published.huge_latency(key, cell.column)))),
+        ("us huge, published", Box::new(move |cell| number(published.huge_latency(key, cell.column)))),
         ("us huge, here", Box::new(|cell| latency(cell, |run| run.huge_latency_us))),
         (
-            "stalls, seed",
+            "stalls, published",
             Box::new(move |cell| match published.stalls(key, cell.column) {
                 Some((count, seconds)) => format!("{count} in {seconds} s"),
                 None => String::new(),

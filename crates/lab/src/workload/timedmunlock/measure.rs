@@ -37,7 +37,7 @@ impl Stats {
         Self { min, mean, stddev: (squares / (number - 1.0).max(1.0)).sqrt(), max, range: max - min }
     }
 
-    /// In the order of the seed's rows, with their names.
+    /// In the order of the series' rows, with their names.
     pub(crate) fn rows(self) -> [(&'static str, f64); 5] {
         [("min", self.min), ("mean", self.mean), ("stddev", self.stddev), ("max", self.max), ("range", self.range)]
     }

@@ -21,7 +21,7 @@ use super::output::{Forms, Report};
 
 pub(crate) use measure::{Outcome, measure};
 
-/// Columns of a table: the seed's eight, and ours.
+/// Columns of a table: the series' eight, and ours.
 pub(crate) const COLUMNS: usize = 9;
 /// Most memory that an area may stand for: its metadata is 24 bytes a page.
 const MEMORY: MemoryRange = MemoryRange { least: PAGE_SIZE, most: 64 << 30, default: "4G" };

@@ -1,4 +1,4 @@
-//! The plot: time of each column as a share of the first, ours and the seed's.
+//! The plot: time of each column as a share of the first, ours and the series'.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -49,7 +49,7 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, set: &Set, theirs: Option<&P
         .light_line_style(WHITE)
         .draw()
         .map_err(failed)?;
-    for (name, points, colour) in [("seed", seed, THEIRS), ("ours", ours, OURS)] {
+    for (name, points, colour) in [("published", seed, THEIRS), ("ours", ours, OURS)] {
         let dots = points.clone();
         chart
             .draw_series(LineSeries::new(points, colour.stroke_width(2)))

@@ -1,4 +1,4 @@
-//! The tables of the seed document.
+//! The tables of the series.
 
 use anyhow::Context;
 use pageblock_mlock::Placement;
@@ -26,9 +26,9 @@ impl Published {
 /// All three sets.
 pub(crate) fn all() -> anyhow::Result<Vec<Published>> {
     [
-        (Placement::OneNode, include_str!("../../../data/seed001/one_node.csv")),
-        (Placement::Interleaved, include_str!("../../../data/seed001/interleaved.csv")),
-        (Placement::Huge, include_str!("../../../data/seed001/huge.csv")),
+        (Placement::OneNode, include_str!("../../../data/munlock-2013/one_node.csv")),
+        (Placement::Interleaved, include_str!("../../../data/munlock-2013/interleaved.csv")),
+        (Placement::Huge, include_str!("../../../data/munlock-2013/huge.csv")),
     ]
     .into_iter()
     .map(|(placement, text)| Ok(Published { placement, rows: rows(text).context("the published table is damaged")? }))

@@ -1,4 +1,4 @@
-//! The tables as text: ours in the seed's form, the seed's below.
+//! The tables as text: ours in the series' form, the series' below.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub(super) fn all(outcome: &Outcome, published: &[Published]) -> String {
     let others = outcome.threads - 1;
     let _ = writeln!(
         text,
-        "Percent: gained against column 0. Columns 1 to 7: the first so many patches of the seed. CPU: time of the unlocking\n\
+        "Percent: gained against column 0. Columns 1 to 7: the first so many patches of the series. CPU: time of the unlocking\n\
          thread on its CPU, without what other programs took. {} runs of each column, order seed {}, {others} other CPU{} at work\n\
          on the lists. NR_MLOCK, lists and references were checked after every set.",
         outcome.iterations,

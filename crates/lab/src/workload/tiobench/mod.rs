@@ -1,12 +1,12 @@
-//! tiobench (seed 003): files twice as large as memory, written and read by 1 to 16 threads.
+//! tiobench (Fair zone policy, 2014): files twice as large as memory, written and read by 1 to 16 threads.
 //!
 //! A run writes the files from start to end, writes random blocks, reads from start to end, and reads random blocks; one file for each
 //! thread, blocks of 4 KiB, for every number of threads on the same machine. Beside throughput and the longest wait stands what
-//! the seed's argument is about: how allocations and scanning spread over DMA32 and Normal, under Linux 3.16 and what the series
+//! the series' argument is about: how allocations and scanning spread over DMA32 and Normal, under Linux 3.16 and what the series
 //! changed in it, and under our default.
 //!
-//! * [`variant`]: whose rules; [`scale`]: the seed's machine at any size
-//! * `phase`: the threads; `measure`: the runs; `published`: the seed's tables
+//! * [`variant`]: whose rules; [`scale`]: the published machine at any size
+//! * `phase`: the threads; `measure`: the runs; `published`: the published tables
 
 pub(crate) mod measure;
 mod phase;
@@ -27,7 +27,7 @@ pub(super) const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 16 
 
 /// Arguments of `pageblock run tiobench`.
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine", ". The seed's had about 8G")))]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine", ". The series' had about 8G")))]
 #[command(mut_arg("iterations", |option| option.help("Runs under each set of rules, each with a seed of its own")))]
 #[command(mut_arg("seed", |option| option.help("Seed of the first run: where random blocks lie")))]
 pub(crate) struct TiobenchArgs {

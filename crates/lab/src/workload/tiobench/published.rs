@@ -1,4 +1,4 @@
-//! The seed's tables.
+//! The published tables.
 
 use serde::Deserialize;
 
@@ -75,12 +75,12 @@ impl Published {
     /// The files.
     pub(crate) fn read() -> anyhow::Result<Self> {
         Ok(Self {
-            throughput: lines(include_str!("../../../data/seed003/throughput.csv"))?,
-            restored: lines(include_str!("../../../data/seed003/class_zone_restored.csv"))?,
-            latency: lines(include_str!("../../../data/seed003/latency.csv"))?,
-            velocity: lines(include_str!("../../../data/seed003/velocity.csv"))?,
-            seconds: lines(include_str!("../../../data/seed003/seconds.csv"))?,
-            other: lines(include_str!("../../../data/seed003/first_machine.csv"))?,
+            throughput: lines(include_str!("../../../data/fair-zones-2014/throughput.csv"))?,
+            restored: lines(include_str!("../../../data/fair-zones-2014/class_zone_restored.csv"))?,
+            latency: lines(include_str!("../../../data/fair-zones-2014/latency.csv"))?,
+            velocity: lines(include_str!("../../../data/fair-zones-2014/velocity.csv"))?,
+            seconds: lines(include_str!("../../../data/fair-zones-2014/seconds.csv"))?,
+            other: lines(include_str!("../../../data/fair-zones-2014/first_machine.csv"))?,
         })
     }
 

@@ -1,4 +1,4 @@
-//! The seed's machine, scaled: zones in the same proportion, and watermarks that keep the dead band.
+//! The published machine, scaled: zones in the same proportion, and watermarks that keep the dead band.
 //!
 //! On 8 GiB the allocator stops in DMA32 at low + reserve = 1338 + 4960 frames, and kswapd without class zone acts below high = 1606,
 //! or 2944 with the gap. So the zone is frozen because reserve > high - low, with and without the gap. Watermarks go with the root of
@@ -11,7 +11,7 @@ use pageblock_frame::PAGE_SIZE;
 use super::variant::Variant;
 use crate::machine::{Setup, zones_of};
 
-/// Thousandths of memory in DMA32: the seed's 37.6 %.
+/// Thousandths of memory in DMA32: the series' 37.6 %.
 const DMA32: u64 = 376;
 /// CPUs of a desktop of 2014.
 const CPUS: u32 = 4;

@@ -1,4 +1,4 @@
-//! The tables as text: ours, the seed's below.
+//! The tables as text: ours, the series' below.
 
 use std::fmt::Write;
 

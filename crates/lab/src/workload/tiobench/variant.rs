@@ -26,7 +26,7 @@ pub(crate) enum Variant {
     NoGap,
     /// Linux 3.16 with neither
     Neither,
-    /// The series that seed 003 measured: neither, and its form of the fair-zone policy
+    /// The series that Fair zone policy (2014) measured: neither, and its form of the fair-zone policy
     Series,
     /// The same with the class zone restored
     SeriesClassZone,

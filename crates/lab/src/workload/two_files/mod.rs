@@ -1,4 +1,4 @@
-//! two-files (seed 003): whether a new working set is recognised.
+//! two-files (Fair zone policy, 2014): whether a new working set is recognised.
 //!
 //! A file that is larger than Normal but fits in memory is read once; then a second one of the same size again and again. Where zones
 //! age together the second takes the place of the first. Where kswapd leaves DMA32 alone, pages of the first stay there for ever, and
@@ -22,7 +22,7 @@ use super::tiobench::{MEMORY, Variant};
 
 /// Arguments of `pageblock run two-files`.
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine", ". The seed's had about 8G")))]
+#[command(mut_arg("memory", |option| MEMORY.option(option, "Memory of the machine", ". The series' had about 8G")))]
 #[command(mut_arg("iterations", |option| option.help("Runs under each set of rules, each with a seed of its own")))]
 #[command(mut_arg("seed", |option| option
     .help("Seed of the first run: how much the kernel holds, and where files lie")))]

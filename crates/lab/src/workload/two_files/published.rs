@@ -1,4 +1,4 @@
-//! The seed's figures of a run that fits in memory.
+//! The published figures of a run that fits in memory.
 
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ pub(super) struct Allocations {
 
 /// DMA32's and Normal's.
 pub(super) fn read() -> anyhow::Result<Vec<Allocations>> {
-    lines(include_str!("../../../data/seed003/allocations.csv"))
+    lines(include_str!("../../../data/fair-zones-2014/allocations.csv"))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub(super) fn all(outcome: &Outcome, published: &[Allocations]) -> String {
     text
 }
 
-/// A figure that the seed gives for a zone.
+/// A figure that the series gives for a zone.
 type Theirs = fn(&Allocations) -> u64;
 
 /// A figure of a run.
