@@ -127,8 +127,8 @@ impl<P: Platform> PcpLists<'_, P> {
         }
     }
 
-    /// Gives back about so many frames, beginning with this list and going round (`free_pcppages_bulk()`, told a list and not a
-    /// type, so that the first blocks have the right order too). The last block may make it a little more.
+    /// Gives back about so many frames, beginning with this list and going round (`free_pcppages_bulk()`, told a list
+    /// and not a type, so that the first blocks have the right order too). The last block may make it a little more.
     fn give_frames(&self, lists: &mut CpuLists<'_>, first: List, frames: u32) {
         let mut left = frames;
         let from_first = List::all(self.config.set).skip_while(|&list| list != first);
@@ -143,8 +143,8 @@ impl<P: Platform> PcpLists<'_, P> {
         }
     }
 
-    /// What Linux 6.7 does once a second: a self-tuned high that is not needed falls by an eighth, and what is above it goes
-    /// back. For this CPU's lists.
+    /// What Linux 6.7 does once a second: a self-tuned high that is not needed falls by an eighth, and what is above it
+    /// goes back. For this CPU's lists.
     pub fn decay(&self) {
         let sizes = self.sizes();
         let Some(mut guard) = self.areas.enter() else { return };

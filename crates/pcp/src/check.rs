@@ -92,8 +92,8 @@ impl<P: Platform> PcpLists<'_, P> {
         self.counts().frames()
     }
 
-    /// Compares the lists with the state bytes of the zone, while no CPU works with either: the number of blocks on all lists,
-    /// and every block in the depot and on the lists of this CPU and of offline ones.
+    /// Compares the lists with the state bytes of the zone, while no CPU works with either: the number of blocks on all
+    /// lists, and every block in the depot and on the lists of this CPU and of offline ones.
     ///
     /// # Errors
     /// The first [`PcpViolation`].

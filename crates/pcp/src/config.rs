@@ -97,8 +97,9 @@ pub enum Tuning {
     FreeFactorBurst,
     /// High grows and shrinks by itself, refills double when they follow one another (Linux 6.7).
     SelfTuned,
-    /// Every list has its own limit, so that nothing is counted on the fast path; what one call does is bounded; each CPU refills
-    /// from pageblocks of its own, by whole words of 64 frames; limits double where a list overflows and runs dry in turn, refills where it runs dry again and again.
+    /// Every list has its own limit, so that nothing is counted on the fast path; what one call does is bounded; each
+    /// CPU refills from pageblocks of its own, by whole words of 64 frames; limits double where a list overflows and
+    /// runs dry in turn, refills where it runs dry again and again.
     Bounded,
 }
 
@@ -120,9 +121,11 @@ pub struct PcpConfig {
     pub refill: Refill,
     /// How lengths change.
     pub tuning: Tuning,
-    /// Most blocks that one call gives back, with [`Tuning::Bounded`]; neighbours that fill words of 64 frames may be more.
+    /// Most blocks that one call gives back, with [`Tuning::Bounded`]; neighbours that fill words of 64 frames may be
+    /// more.
     pub call_limit: u32,
-    /// Most single frames that a list has room for; a list of order `o` has `2^o` times less. More than 8192 count as that.
+    /// Most single frames that a list has room for; a list of order `o` has `2^o` times less. More than 8192 count as
+    /// that.
     pub room: u32,
 }
 
@@ -228,8 +231,8 @@ impl PcpConfig {
         Sizes { batch, high, high_max: if self_tuned && most > high { most } else { high } }
     }
 
-    /// Blocks that each list has room for, on each of `cpus` CPUs of a zone with this span. The lists of all CPUs together hold back
-    /// less than a fifth of the zone:
+    /// Blocks that each list has room for, on each of `cpus` CPUs of a zone with this span. The lists of all CPUs
+    /// together hold back less than a fifth of the zone:
     ///
     /// | orders | all lists of one order hold at most |
     /// |---|---|

@@ -33,8 +33,8 @@ impl<P: Platform> PcpLists<'_, P> {
         listed.wrapping_add(self.bypass.given.load(Ordering::Relaxed))
     }
 
-    /// Operations that found this CPU's lists in use, and went to the zone instead: interrupts on top of an allocation or a
-    /// free. Many of them would mean that the lists do not do their work.
+    /// Operations that found this CPU's lists in use, and went to the zone instead: interrupts on top of an allocation
+    /// or a free. Many of them would mean that the lists do not do their work.
     ///
     /// ```
     /// # use core::{mem::MaybeUninit, ptr::NonNull};

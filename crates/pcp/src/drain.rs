@@ -148,8 +148,9 @@ impl<P: Platform> PcpLists<'_, P> {
             as u32
     }
 
-    /// What a CPU does when it is kicked: answers all that it has been asked for, to the end. On an interrupt that finds the lists
-    /// busy nothing: the operation below meets the request at its next step to the lists, or the next operation does.
+    /// What a CPU does when it is kicked: answers all that it has been asked for, to the end. On an interrupt that
+    /// finds the lists busy nothing: the operation below meets the request at its next step to the lists, or the next
+    /// operation does.
     pub fn handle_kick(&self) {
         let Some(mut guard) = self.areas.enter() else { return };
         let lists = guard.lists_mut();
@@ -191,8 +192,8 @@ impl<P: Platform> PcpLists<'_, P> {
         self.wait(spins)
     }
 
-    /// This CPU leaves: its lists stay as they are until someone [takes them over](Self::take_over), and its operations go to the
-    /// zone until it [comes back](Self::come_online).
+    /// This CPU leaves: its lists stay as they are until someone [takes them over](Self::take_over), and its operations
+    /// go to the zone until it [comes back](Self::come_online).
     ///
     /// # Errors
     /// [`PcpError::Busy`] on an interrupt on top of a list operation, or if it is offline already.
@@ -219,8 +220,8 @@ impl<P: Platform> PcpLists<'_, P> {
     /// This CPU comes back after [`go_offline`](Self::go_offline).
     ///
     /// # Errors
-    /// [`PcpError::Online`] if it was not offline; [`PcpError::Taken`] if another CPU works with the lists and has not left them within a
-    /// moment, which is bounded: it can be tried again.
+    /// [`PcpError::Online`] if it was not offline; [`PcpError::Taken`] if another CPU works with the lists and has not
+    /// left them within a moment, which is bounded: it can be tried again.
     pub fn come_online(&self) -> Result<(), PcpError> {
         match self.areas.come_online(ONLINE_SPINS) {
             ComeOnline::Done => Ok(()),
@@ -239,14 +240,16 @@ impl<P: Platform> PcpLists<'_, P> {
         unsafe { self.areas.declare_offline(cpu) };
     }
 
-    /// Keeps this CPU's lists busy as an operation does, until the guard is dropped: for tests of what comes on top of one.
+    /// Keeps this CPU's lists busy as an operation does, until the guard is dropped: for tests of what comes on top of
+    /// one.
     #[must_use]
     pub fn enter(&self) -> Option<LocalGuard<'_, P>> {
         self.areas.enter()
     }
 
-    /// Call it after pageblocks of the zone have been isolated: no block goes onto a list from now on, and those that are on
-    /// one are drained by request. As soon as a CPU has begun its next operation, it hands out nothing that it had.
+    /// Call it after pageblocks of the zone have been isolated: no block goes onto a list from now on, and those that
+    /// are on one are drained by request. As soon as a CPU has begun its next operation, it hands out nothing that it
+    /// had.
     ///
     /// Isolations nest and may overlap; each ends with [`end_isolation`](Self::end_isolation).
     pub fn begin_isolation(&self) -> u32 {

@@ -13,8 +13,8 @@ pub(crate) const LISTS: usize = TYPES as usize * (HIGHEST_ORDER as usize + 1);
 
 /// A list of one CPU: of blocks of one order, for one migrate type or for several.
 ///
-/// There is a place for each order up to 10 and each type; those without lists are always empty and always full. Where types share a
-/// list ([`ListSet`]), it is at the place of the first of them.
+/// There is a place for each order up to 10 and each type; those without lists are always empty and always full. Where
+/// types share a list ([`ListSet`]), it is at the place of the first of them.
 ///
 /// ```
 /// use pageblock_frame::{MigrateType, Order};
@@ -112,8 +112,8 @@ mod tests {
 
     const TYPES: [MigrateType; 3] = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 
-    /// Review of the form of 2016: "should it be -1 instead of +1?" Neither: three types and three orders are six lists. Seven
-    /// waste one, five overflow at order 3.
+    /// Review of the form of 2016: "should it be -1 instead of +1?" Neither: three types and three orders are six
+    /// lists. Seven waste one, five overflow at order 3.
     #[test]
     fn the_form_of_2016_has_six_lists() {
         let used: HashSet<List> = Order::LIMIT

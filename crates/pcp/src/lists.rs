@@ -94,8 +94,8 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         Capacity::new(if matches!(config.tuning, Tuning::Bounded) { span.len() } else { 0 }, cpus)
     }
 
-    /// The lists' capacities, halved until their bytes fit: a quarter of a byte a frame. Where even the shortest lists do not fit, which
-    /// takes less than some 3 MiB a CPU, there are the shortest.
+    /// The lists' capacities, halved until their bytes fit: a quarter of a byte a frame. Where even the shortest lists
+    /// do not fit, which takes less than some 3 MiB a CPU, there are the shortest.
     #[cfg(not(loom))]
     const fn layout(config: &PcpConfig, span: PfnRange, cpus: u32) -> Layout {
         let mut layout = Layout { cpus: cpus as usize, capacities: config.capacities(span, cpus) };
@@ -111,8 +111,9 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         layout
     }
 
-    /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice, or for a configuration
-    /// that [`PcpConfig::check`] refuses. Batch and high are those of a zone without watermarks until [`set_sizes`](Self::set_sizes).
+    /// Cuts the lists of `cpus` CPUs for a zone off raw bytes; `None`, with nothing taken, if they do not suffice, or
+    /// for a configuration that [`PcpConfig::check`] refuses. Batch and high are those of a zone without watermarks
+    /// until [`set_sizes`](Self::set_sizes).
     #[cfg(not(loom))]
     pub fn carve(
         config: PcpConfig,
@@ -221,17 +222,18 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         pfn.as_u64().wrapping_sub(self.base.as_u64())
     }
 
-    /// Takes a block from this CPU's list. `None` if the list is empty, the CPU has been signalled, or this is an interrupt
-    /// on top of a list operation: then [`alloc_slow`](Self::alloc_slow), after whatever tests the caller makes before it goes to the
-    /// zone.
+    /// Takes a block from this CPU's list. `None` if the list is empty, the CPU has been signalled, or this is an
+    /// interrupt on top of a list operation: then [`alloc_slow`](Self::alloc_slow), after whatever tests the caller
+    /// makes before it goes to the zone.
     #[inline(always)]
     pub fn alloc(&self, order: Order, migrate_type: MigrateType) -> Option<Pfn> {
         let list = List::place(order, migrate_type)?;
         pop(&self.areas.enter()?, list, StateByte::allocated(order, migrate_type))
     }
 
-    /// Puts a block on this CPU's list if nothing speaks against it: it is of the zone and allocated with exactly this order, as movable
-    /// or unmovable, such blocks have lists, and no signal waits. False, with nothing changed, if something does.
+    /// Puts a block on this CPU's list if nothing speaks against it: it is of the zone and allocated with exactly this
+    /// order, as movable or unmovable, such blocks have lists, and no signal waits. False, with nothing changed, if
+    /// something does.
     #[inline(always)]
     pub fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
         let Some(guard) = self.areas.enter() else { return false };
@@ -259,10 +261,11 @@ fn pop<P: Platform>(guard: &LocalGuard<'_, P>, list: List, state: StateByte) -> 
     Some(Pfn::new(guard.lists().origin().wrapping_add(u64::from(index))))
 }
 
-/// Puts a block of either common type on this CPU's list, or says why not by false, with nothing changed. `owner` is called if the list
-/// is full.
+/// Puts a block of either common type on this CPU's list, or says why not by false, with nothing changed. `owner` is
+/// called if the list is full.
 ///
-/// The list follows from the type that is tried, not from the state byte: the push need not wait until the byte has come.
+/// The list follows from the type that is tried, not from the state byte: the push need not wait until the byte has
+/// come.
 #[inline(always)]
 fn push<'l, 'm: 'l, P: Platform>(
     guard: LocalGuard<'_, P>,

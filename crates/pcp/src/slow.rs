@@ -1,16 +1,18 @@
 //! The slow path: signals, refills, overflows, and everything that goes to the zone.
 //!
 //! # Bounded lists
-//! With [`Tuning::Bounded`] each list has a limit of its own. An overflow hands the blocks that have been there longest over to the
-//! [depot](crate::depot), a batch at a time. If the depot takes none, half of the list is owed to the zone (all but a batch if nothing has
-//! been taken from it since the last overflow, as Linux's lists do in the end when frees follow one another); each call that finds the list
-//! full pays up to `call_limit` blocks of that. Limits start at three batches. A list that overflows and then runs dry was too short: its
-//! limit doubles, up to its room. A list that runs dry takes a batch of the depot, or asks the zone: for twice as much each time that it
-//! runs dry again without overflowing, as long as the zone is above its high watermark; each overflow halves that. Reclaim brings the
+//! With [`Tuning::Bounded`] each list has a limit of its own. An overflow hands the blocks that have been there longest
+//! over to the [depot](crate::depot), a batch at a time. If the depot takes none, half of the list is owed to the zone
+//! (all but a batch if nothing has been taken from it since the last overflow, as Linux's lists do in the end when
+//! frees follow one another); each call that finds the list full pays up to `call_limit` blocks of that. Limits start
+//! at three batches. A list that overflows and then runs dry was too short: its limit doubles, up to its room. A list
+//! that runs dry takes a batch of the depot, or asks the zone: for twice as much each time that it runs dry again
+//! without overflowing, as long as the zone is above its high watermark; each overflow halves that. Reclaim brings the
 //! limits down to one batch.
 //!
-//! Refills come by whole words of 64 frames where the zone has such, from a pageblock from which no other CPU takes: a word's
-//! state bytes are one cache line, and two CPUs that allocate and free in one line wait for each other at every operation.
+//! Refills come by whole words of 64 frames where the zone has such, from a pageblock from which no other CPU takes: a
+//! word's state bytes are one cache line, and two CPUs that allocate and free in one line wait for each other at every
+//! operation.
 
 use pageblock_buddy::{FreeError, Given, Refill, word_of};
 use pageblock_frame::sync::Ordering;
@@ -35,8 +37,8 @@ pub(crate) enum Use {
 }
 
 impl<P: Platform> PcpLists<'_, P> {
-    /// Allocates where [`alloc`](Self::alloc) could not: answers signals, refills the list, or goes to the zone. The caller has
-    /// tested the watermarks; a refill may take up to a batch below them, as in Linux.
+    /// Allocates where [`alloc`](Self::alloc) could not: answers signals, refills the list, or goes to the zone. The
+    /// caller has tested the watermarks; a refill may take up to a batch below them, as in Linux.
     #[cold]
     pub fn alloc_slow(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         let list = List::of(self.config.set, order, migrate_type);
@@ -82,8 +84,8 @@ impl<P: Platform> PcpLists<'_, P> {
         Some(index)
     }
 
-    /// Fills an empty bounded list: with a batch of the depot, or from the zone. Where the list may not be added to, the depot may hold
-    /// blocks of the isolated pageblock, and stays as it is.
+    /// Fills an empty bounded list: with a batch of the depot, or from the zone. Where the list may not be added to,
+    /// the depot may hold blocks of the isolated pageblock, and stays as it is.
     fn refill(&self, lists: &mut CpuLists<'_>, list: List, migrate_type: MigrateType, using: Use) -> u32 {
         if lists.capacity(list) == 0 {
             return 0;
@@ -121,8 +123,8 @@ impl<P: Platform> PcpLists<'_, P> {
         got
     }
 
-    /// Hands the oldest blocks of a list over to the depot. False if it does not take them: while the zone is reclaimed what is freed
-    /// is to go back to it.
+    /// Hands the oldest blocks of a list over to the depot. False if it does not take them: while the zone is reclaimed
+    /// what is freed is to go back to it.
     fn push_batch(&self, lists: &mut CpuLists<'_>, list: List) -> bool {
         let blocks = blocks_of(list.order());
         if !self.depot.has_room(list) || lists.len(list) < blocks || self.reclaiming.load(Ordering::Relaxed) {
@@ -169,8 +171,8 @@ impl<P: Platform> PcpLists<'_, P> {
         (self.config.refill.blocks(frames, order).min(room), room)
     }
 
-    /// A list is at its limit: gives some of it back to the zone, and puts the block on it after all. The block is marked as
-    /// listed, and its frame is the caller's.
+    /// A list is at its limit: gives some of it back to the zone, and puts the block on it after all. The block is
+    /// marked as listed, and its frame is the caller's.
     #[cold]
     pub(crate) fn make_room(&self, lists: &mut CpuLists<'_>, freed: Freed) {
         let Freed { index, order, migrate_type } = freed;
@@ -194,12 +196,13 @@ impl<P: Platform> PcpLists<'_, P> {
         }
     }
 
-    /// Gives a part of a list that is at its limit back to the zone: what is more than half of it is owed, and paid by this call and the
-    /// next ones that find the list full, at most `call_limit` blocks each.
+    /// Gives a part of a list that is at its limit back to the zone: what is more than half of it is owed, and paid by
+    /// this call and the next ones that find the list full, at most `call_limit` blocks each.
     fn give_back_part(&self, lists: &mut CpuLists<'_>, list: List) {
         let limit = lists.limit(list);
         let excess = lists.len(list).saturating_sub(limit);
-        // Half at least stays; or a batch, where nothing has been taken since the last time; unless the limit has come down.
+        // Half at least stays; or a batch, where nothing has been taken since the last time; unless the limit has come
+        // down.
         let taken = lists.popped(list) as u16;
         let tune = &mut lists.tune().lists[list.index()];
         let last = core::mem::replace(&mut tune.popped, taken);
@@ -210,8 +213,8 @@ impl<P: Platform> PcpLists<'_, P> {
         self.give_back(lists, list, some);
     }
 
-    /// Gives up to `blocks` of a list's blocks, those that have been there longest, back to the zone. Returns how many: with
-    /// bounded lists perhaps less, but one at least.
+    /// Gives up to `blocks` of a list's blocks, those that have been there longest, back to the zone. Returns how many:
+    /// with bounded lists perhaps less, but one at least.
     pub(crate) fn give_back(&self, lists: &mut CpuLists<'_>, list: List, blocks: u32) -> u32 {
         if lists.len(list) == 0 {
             return 0;
@@ -230,8 +233,8 @@ impl<P: Platform> PcpLists<'_, P> {
         given
     }
 
-    /// Frees where [`free_fast`](Self::free_fast) would not: answers signals, keeps the accounts, names a wrong free, goes to
-    /// the zone.
+    /// Frees where [`free_fast`](Self::free_fast) would not: answers signals, keeps the accounts, names a wrong free,
+    /// goes to the zone.
     ///
     /// # Errors
     /// [`FreeError`] says what the frame is instead; nothing has changed.
@@ -310,8 +313,8 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 }
 
-/// Where the oldest frames are whole words, perhaps after what is left of another, as after refills that are freed in order:
-/// how many that is. A whole word costs the zone no more than a few frames do.
+/// Where the oldest frames are whole words, perhaps after what is left of another, as after refills that are freed in
+/// order: how many that is. A whole word costs the zone no more than a few frames do.
 fn words_first(oldest: &[u32], call_limit: u32) -> Option<u32> {
     let whole_from = |start: usize| {
         let (words, _) = oldest.get(start..)?.as_chunks();

@@ -17,7 +17,8 @@ pub(super) struct Batch {
     pub(super) next: AtomicU16,
 }
 
-// SAFETY: `frames` are touched by the CPU alone that has popped the batch off a stack; the stack's ordering hands them from CPU to CPU.
+// SAFETY: `frames` are touched by the CPU alone that has popped the batch off a stack; the stack's ordering hands them
+// from CPU to CPU.
 unsafe impl Sync for Batch {}
 
 impl Batch {
@@ -30,7 +31,8 @@ impl Batch {
     #[cfg(not(loom))]
     pub(super) unsafe fn write(&self, blocks: &[u32]) {
         let count = blocks.len().min(BATCH);
-        // SAFETY: 1. by the caller's promise nothing else touches the frames, and `blocks` are not they. 2. Both have `count` numbers.
+        // SAFETY: 1. by the caller's promise nothing else touches the frames, and `blocks` are not they. 2. Both have
+        // `count` numbers.
         unsafe { self.frames.get().cast::<u32>().copy_from_nonoverlapping(blocks.as_ptr(), count) };
     }
 

@@ -46,8 +46,8 @@ impl Head {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The model checker remembers one access an object. A load right before the exchange would hide the loads of other CPUs from it, and
-    /// it would not try what happens if the exchange comes first.
+    /// The model checker remembers one access an object. A load right before the exchange would hide the loads of other
+    /// CPUs from it, and it would not try what happens if the exchange comes first.
     #[cfg(loom)]
     fn look(&self) -> u64 {
         self.0.fetch_or(0, Ordering::Relaxed)
@@ -68,8 +68,8 @@ impl Head {
             }
             batch.next.store(top(seen), Ordering::Relaxed);
             let new = next(seen, index, depth(seen) + 1);
-            // Release: the CPU that pops the batch sees its frames and `next`. Pops between are read-modify-writes and go on with the
-            // release sequence.
+            // Release: the CPU that pops the batch sees its frames and `next`. Pops between are read-modify-writes and
+            // go on with the release sequence.
             match self.0.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,
@@ -79,8 +79,9 @@ impl Head {
 
     /// Takes the batch on top, which is the caller's then.
     pub(super) fn pop(&self, batches: &[Batch]) -> Option<u16> {
-        // Acquire, here and where the exchange fails: what the CPU that pushed the top did to it is seen, `next` above all. If the exchange
-        // succeeds, `next` is still the batch below: the tag says that nothing was pushed or popped since.
+        // Acquire, here and where the exchange fails: what the CPU that pushed the top did to it is seen, `next` above
+        // all. If the exchange succeeds, `next` is still the batch below: the tag says that nothing was pushed or
+        // popped since.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
             let index = top(seen);

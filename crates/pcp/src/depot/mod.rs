@@ -1,17 +1,18 @@
 //! Full batches of blocks that change hands between CPUs: one depot a zone, a stack of batches for each list.
 //!
-//! A CPU whose list overflows puts the blocks that have been there longest into a batch and pushes it; a CPU whose list is empty pops
-//! one. Either is one compare-and-exchange for up to [`BATCH`] frames, where the zone would take its lock and merge or split. The zone is
-//! asked when the stack is full or empty. Blocks in a batch stay marked as listed, so that a wrong free of one is named.
+//! A CPU whose list overflows puts the blocks that have been there longest into a batch and pushes it; a CPU whose list
+//! is empty pops one. Either is one compare-and-exchange for up to [`BATCH`] frames, where the zone would take its lock
+//! and merge or split. The zone is asked when the stack is full or empty. Blocks in a batch stay marked as listed, so
+//! that a wrong free of one is named.
 //!
 //! ```text
 //! heads[list]   | tag 32 | depth 16 | index 16 |──► batch ──► batch ──► NONE        full batches of one list
 //! empty         | tag 32 | depth 16 | index 16 |──► batch ──► NONE                  batches without blocks
 //! ```
-//! A batch is in exactly one of these places: a stack, the hands of a CPU between a pop and the next push, or a CPU's [`Spare`]. The CPU that
-//! popped a batch is the only one to touch its frames. The tag counts the changes of a head: a compare-and-exchange that was prepared
-//! before other CPUs popped a batch and pushed it again fails, although the index is the same. (A CPU would have to sleep through exactly
-//! 2^32 changes to be misled.)
+//! A batch is in exactly one of these places: a stack, the hands of a CPU between a pop and the next push, or a CPU's
+//! [`Spare`]. The CPU that popped a batch is the only one to touch its frames. The tag counts the changes of a head: a
+//! compare-and-exchange that was prepared before other CPUs popped a batch and pushed it again fails, although the
+//! index is the same. (A CPU would have to sleep through exactly 2^32 changes to be misled.)
 //!
 //! On machines without 64-bit compare-and-exchange there is no depot: the stacks are always full and always empty.
 
@@ -55,8 +56,8 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// For a zone with so many frames: one list's batches hold at most a 256th of it, all lists' fewer than a twentieth. A zone below
-    /// 64 MiB has no depot.
+    /// For a zone with so many frames: one list's batches hold at most a 256th of it, all lists' fewer than a
+    /// twentieth. A zone below 64 MiB has no depot.
     pub(crate) const fn new(frames: u64, cpus: u32) -> Self {
         let batches = frames / (BATCH as u64 * BATCH as u64);
         let most = if cpus > 1000 { 8008 } else { 8 + 8 * cpus as u64 };
@@ -168,8 +169,8 @@ impl<'m> Depot<'m> {
         self.head(list).is_some_and(|head| head.depth() < self.capacity.limit(list.order()))
     }
 
-    /// Hands a full batch over: its blocks, [`blocks_of`] the list's order, are the depot's from now on. False, with nothing changed, if
-    /// the list has no room, or no batch is empty.
+    /// Hands a full batch over: its blocks, [`blocks_of`] the list's order, are the depot's from now on. False, with
+    /// nothing changed, if the list has no room, or no batch is empty.
     pub(crate) fn push(&self, list: List, spare: &mut Spare, blocks: &[u32]) -> bool {
         let Some(head) = self.head(list).filter(|_| blocks.len() == blocks_of(list.order()) as usize) else {
             return false;
@@ -206,8 +207,8 @@ impl<'m> Depot<'m> {
         true
     }
 
-    /// Shows every batch of a list to `look`, while no CPU works with the lists: takes them out one by one and puts them back, in the same
-    /// order.
+    /// Shows every batch of a list to `look`, while no CPU works with the lists: takes them out one by one and puts
+    /// them back, in the same order.
     pub(crate) fn look<E>(&self, list: List, mut look: impl FnMut(&[u32]) -> Result<(), E>) -> Result<(), E> {
         let Some(head) = self.head(list) else { return Ok(()) };
         let seen = Head::new();

@@ -29,9 +29,9 @@ pub(crate) struct Areas<'m, P> {
     platform: PhantomData<fn() -> P>,
 }
 
-// SAFETY: 1. The three words of an area are atomics. 2. Its lists are reached through guards only: a `LocalGuard` needs the CPU's own
-// pinned code, which is one thread at a time by `Platform`'s promise, and the busy flag clear; an `OfflineGuard` needs that the owner
-// has left with the flag set, and a won compare-and-exchange.
+// SAFETY: 1. The three words of an area are atomics. 2. Its lists are reached through guards only: a `LocalGuard` needs
+// the CPU's own pinned code, which is one thread at a time by `Platform`'s promise, and the busy flag clear; an
+// `OfflineGuard` needs that the owner has left with the flag set, and a won compare-and-exchange.
 unsafe impl<P> Sync for Areas<'_, P> {}
 // SAFETY: as above; nothing here belongs to the thread that made it.
 unsafe impl<P> Send for Areas<'_, P> {}
@@ -49,8 +49,8 @@ impl<'m, P: Platform> Areas<'m, P> {
         Store::bytes(layout, P::MAX_CPUS)
     }
 
-    /// Cuts the areas off raw bytes, with empty lists. `origin` is the frame whose state is the table's first. `None` if the bytes do not
-    /// suffice, or for more CPUs than the platform has.
+    /// Cuts the areas off raw bytes, with empty lists. `origin` is the frame whose state is the table's first. `None`
+    /// if the bytes do not suffice, or for more CPUs than the platform has.
     #[cfg(not(loom))]
     pub(crate) fn carve(
         layout: &Layout,
@@ -77,8 +77,8 @@ impl<'m, P: Platform> Areas<'m, P> {
         self.store.cpus()
     }
 
-    /// Pins the caller and lets it into its CPU's area. `None` if code of this CPU is inside already (this is an interrupt), if the CPU
-    /// is offline, or if it has no area.
+    /// Pins the caller and lets it into its CPU's area. `None` if code of this CPU is inside already (this is an
+    /// interrupt), if the CPU is offline, or if it has no area.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<LocalGuard<'_, P>> {
         enter(self.store.table()?)
@@ -122,7 +122,8 @@ impl<'m, P: Platform> Areas<'m, P> {
         List::places().fold(0, |sum: u64, list| sum.wrapping_add(lists.popped(list) << list.order().as_u8()))
     }
 
-    /// Makes a CPU that will never run again, or not before it calls [`come_online`](Self::come_online), count as offline.
+    /// Makes a CPU that will never run again, or not before it calls [`come_online`](Self::come_online), count as
+    /// offline.
     ///
     /// # Safety
     /// The CPU executes nothing that uses this value, and will not until then; all it did happened before this call.
@@ -138,7 +139,8 @@ impl<'m, P: Platform> Areas<'m, P> {
         lists.area().take().then(|| OfflineGuard::new(lists))
     }
 
-    /// Takes this CPU's area back after [`LocalGuard::go_offline`]; waits at most `spins` rounds for a guard to be dropped.
+    /// Takes this CPU's area back after [`LocalGuard::go_offline`]; waits at most `spins` rounds for a guard to be
+    /// dropped.
     pub(crate) fn come_online(&self, spins: u32) -> ComeOnline {
         let pinned = Pinned::<P>::new();
         self.seen(pinned.cpu())
@@ -150,7 +152,8 @@ impl<'m, P: Platform> Areas<'m, P> {
 #[inline(always)]
 fn enter<'a, P: Platform>(table: AreaTable<'a>) -> Option<LocalGuard<'a, P>> {
     let cpu = P::pin();
-    // SAFETY: 1. `pin` returns a CPU below `MAX_CPUS`, which is the table's length. 2. The area is that CPU's, or an absent one.
+    // SAFETY: 1. `pin` returns a CPU below `MAX_CPUS`, which is the table's length. 2. The area is that CPU's, or an
+    // absent one.
     let area = unsafe { table.area(cpu.index()) };
     // SAFETY: as above, and absent ones cannot be entered.
     let entered = unsafe { area.cast::<busy::BusyFlag>().as_ref().enter() };
@@ -195,8 +198,8 @@ impl<P: Platform> AreaRef<P> {
         }
     }
 
-    /// The same, and what the platform keeps for each CPU ([`Platform::CPU_WORD`]) may lead there too. There is one such word a CPU: if
-    /// several stores are set so, the first that the CPU enters has it.
+    /// The same, and what the platform keeps for each CPU ([`Platform::CPU_WORD`]) may lead there too. There is one
+    /// such word a CPU: if several stores are set so, the first that the CPU enters has it.
     pub(crate) fn set_for_words(&self, areas: &'static Areas<'static, P>) {
         if let Some(table) = areas.store.table() {
             self.table.set(table, P::CPU_WORD.then(|| areas.store.tag()));
@@ -222,12 +225,14 @@ impl<P: Platform> AreaRef<P> {
         Some(LocalGuard::new(unsafe { self.table.lists(area) }))
     }
 
-    /// The word has not led to the area, or it is busy. The caller has pinned itself; if it is not let in, that has been ended.
+    /// The word has not led to the area, or it is busy. The caller has pinned itself; if it is not let in, that has
+    /// been ended.
     #[cold]
     #[inline(never)]
     fn enter_by_table(&self) -> Option<NonNull<Area>> {
         let guard = self.table.get(P::MAX_CPUS).and_then(enter::<P>);
-        // SAFETY: `enter` has pinned the caller once more, unless it refused; this ends the `pin` of `enter` or of the caller.
+        // SAFETY: `enter` has pinned the caller once more, unless it refused; this ends the `pin` of `enter` or of the
+        // caller.
         unsafe { P::unpin() };
         let area = guard.map(LocalGuard::stay)?;
         if self.table.has_tag() && P::cpu_word() == PerCpuPtr::new() {

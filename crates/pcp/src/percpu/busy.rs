@@ -7,8 +7,8 @@ use pageblock_frame::sync::{AtomicU8, AtomicUsize, Ordering, PerCpuPtr};
 
 use super::Area;
 
-/// What an idle area's busy flag holds: the address of its zone's first state byte, on platforms that keep a [`PerCpuPtr`], and on
-/// others a constant. It tells the areas of one zone from those of another.
+/// What an idle area's busy flag holds: the address of its zone's first state byte, on platforms that keep a
+/// [`PerCpuPtr`], and on others a constant. It tells the areas of one zone from those of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StoreTag(pub(super) usize);
 
@@ -66,7 +66,8 @@ impl BusyFlag {
     /// The area is of the caller's CPU, to which it is pinned, or one whose flag is always set.
     #[inline(always)]
     pub(super) unsafe fn enter(&self) -> bool {
-        // SAFETY: only this CPU's code writes the flag, and an interrupt between the load and the store leaves it as it was.
+        // SAFETY: only this CPU's code writes the flag, and an interrupt between the load and the store leaves it as it
+        // was.
         let idle = unsafe { self.load() } != 0;
         if idle {
             self.set();
@@ -115,7 +116,7 @@ pub(super) unsafe fn enter_by_word(word: PerCpuPtr, tag: StoreTag) -> Option<Non
     NonNull::new(word.into_raw())?;
     // SAFETY: a word is not null, by `PerCpuPtr::new` and `word_to`.
     let area = unsafe { NonNull::new_unchecked(word.into_raw()) };
-    // SAFETY: 1. it points to a word that is 0 for ever, or to an area that lives for ever, since only such are given to words; an area
-    // begins with its flag. 2. The area is of the caller's CPU, whose word it was given to.
+    // SAFETY: 1. it points to a word that is 0 for ever, or to an area that lives for ever, since only such are given
+    // to words; an area begins with its flag. 2. The area is of the caller's CPU, whose word it was given to.
     unsafe { area.cast::<BusyFlag>().as_ref().enter_with(tag) }.then_some(area.cast())
 }

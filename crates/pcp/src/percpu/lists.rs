@@ -8,7 +8,8 @@ use pageblock_frame::sync::{AtomicU8, Ordering};
 
 use super::{Area, Frames, Signals, stacks};
 
-/// The lists of an area. A [`LocalGuard`](super::LocalGuard) or [`OfflineGuard`](super::guard::OfflineGuard) keeps others out.
+/// The lists of an area. A [`LocalGuard`](super::LocalGuard) or [`OfflineGuard`](super::guard::OfflineGuard) keeps
+/// others out.
 pub(crate) struct CpuLists<'a> {
     // A raw pointer, because the slots lie behind what it points to; it also keeps the value on its thread.
     area: NonNull<Area>,

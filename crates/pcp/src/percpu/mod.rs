@@ -1,7 +1,7 @@
 //! One CPU's own lists: the structure, and the protocol that keeps others out of it.
 //!
-//! Each CPU has an [`Area`]: the stacks of zone-relative frame numbers, what the CPU remembers of their use, and three words that
-//! make the area safe to share:
+//! Each CPU has an [`Area`]: the stacks of zone-relative frame numbers, what the CPU remembers of their use, and three
+//! words that make the area safe to share:
 //!
 //! | word | written by | meaning |
 //! |---|---|---|
@@ -10,13 +10,14 @@
 //! | `signals` | every CPU | requests of other CPUs to the owner, one bit each ([`Signals`]) |
 //!
 //! The owner's way in and out ([`Areas::enter`]) is a plain store each, with compiler fences: no lock, no atomic
-//! read-modify-write, no fence instruction. A frame number has to be compared with the length of the state table anyway, which
-//! is why signals cost nothing: the comparison is with `visible_frames`, and fails while a signal waits.
+//! read-modify-write, no fence instruction. A frame number has to be compared with the length of the state table
+//! anyway, which is why signals cost nothing: the comparison is with `visible_frames`, and fails while a signal waits.
 //!
 //! # Access to an area
-//! * The code that is pinned to its CPU ([`Platform::pin`](pageblock_frame::Platform::pin)), one at a time: [`LocalGuard`].
-//! * After the owner has left for good ([`LocalGuard::go_offline`] leaves the busy flag set) one [`OfflineGuard`] at a time, by a
-//!   compare-and-exchange in `signals`, until the owner is back ([`Areas::come_online`]).
+//! * The code that is pinned to its CPU ([`Platform::pin`](pageblock_frame::Platform::pin)), one at a time:
+//!   [`LocalGuard`].
+//! * After the owner has left for good ([`LocalGuard::go_offline`] leaves the busy flag set) one [`OfflineGuard`] at a
+//!   time, by a compare-and-exchange in `signals`, until the owner is back ([`Areas::come_online`]).
 //!
 //! Under the model checker the stacks are tracked cells, and two owners at once are a reported race.
 //!
@@ -64,8 +65,8 @@ pub(crate) struct Area {
     body: stacks::Body,
 }
 
-/// The state bytes of a zone. They are kept where the pointer to the areas is kept, so that the way to them does not lead through an
-/// area, whose address is known last.
+/// The state bytes of a zone. They are kept where the pointer to the areas is kept, so that the way to them does not
+/// lead through an area, whose address is known last.
 #[derive(Clone, Copy, Debug)]
 struct Frames {
     /// State byte of the zone's first frame.

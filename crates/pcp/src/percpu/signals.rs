@@ -7,8 +7,8 @@ use pageblock_frame::sync::{AtomicU32, Ordering, spin_hint};
 use super::Area;
 use super::busy::StoreTag;
 
-/// Requests to the owner of an area. The two bits of the protocol itself have no name here, so that nothing outside can set or clear
-/// them.
+/// Requests to the owner of an area. The two bits of the protocol itself have no name here, so that nothing outside can
+/// set or clear them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Signals(u32);
 
@@ -59,7 +59,8 @@ pub(crate) enum ComeOnline {
 }
 
 impl Area {
-    /// Sets signals: the owner fails every look at a frame until it has answered. Returns the signals that were set before.
+    /// Sets signals: the owner fails every look at a frame until it has answered. Returns the signals that were set
+    /// before.
     ///
     /// ```text
     /// signaller                            owner (answer)
@@ -67,11 +68,11 @@ impl Area {
     /// visible_frames = 0                   signals &= !done   (AcqRel)
     ///                                      if others are left: visible_frames = 0
     /// ```
-    /// Whichever read-modify-write is later sees the other. If it is the signaller's, its 0 comes after the owner's store and stays; if
-    /// it is the owner's, the owner sees the bit and stores 0 itself.
+    /// Whichever read-modify-write is later sees the other. If it is the signaller's, its 0 comes after the owner's
+    /// store and stays; if it is the owner's, the owner sees the bit and stores 0 itself.
     pub(super) fn signal(&self, signals: Signals) -> Signals {
-        // Release: the owner that answers sees what the caller did before. Acquire: an answer that came before has ordered its store to
-        // `visible_frames` before the next line's.
+        // Release: the owner that answers sees what the caller did before. Acquire: an answer that came before has
+        // ordered its store to `visible_frames` before the next line's.
         let before = self.signals.fetch_or(signals.0, Ordering::AcqRel);
         self.visible_frames.store(0, Ordering::Relaxed);
         Signals(before)
@@ -83,17 +84,18 @@ impl Area {
         self.signals.fetch_and(!signals.0, Ordering::Relaxed);
     }
 
-    /// The signals that wait. What the owner did before it answered happened before this call returns without the signal.
+    /// The signals that wait. What the owner did before it answered happened before this call returns without the
+    /// signal.
     pub(super) fn waiting(&self) -> Signals {
         Signals(self.signals.load(Ordering::Acquire))
     }
 
-    /// The owner, or the guard on an offline CPU's area, clears `done`, which has been carried out before this call, and makes `frames`
-    /// frames visible unless other signals wait. Returns what was set. See [`signal`](Self::signal).
+    /// The owner, or the guard on an offline CPU's area, clears `done`, which has been carried out before this call,
+    /// and makes `frames` frames visible unless other signals wait. Returns what was set. See [`signal`](Self::signal).
     pub(super) fn answer(&self, done: Signals, frames: u32) -> Signals {
         self.visible_frames.store(frames, Ordering::Relaxed);
-        // Release: a CPU that sees the signal gone sees what was done for it. Acquire: what the signaller wrote before it set the signal,
-        // as sizes are, is seen by the caller.
+        // Release: a CPU that sees the signal gone sees what was done for it. Acquire: what the signaller wrote before
+        // it set the signal, as sizes are, is seen by the caller.
         let seen = self.signals.fetch_and(!done.0, Ordering::AcqRel);
         if seen & !done.0 != 0 {
             self.visible_frames.store(0, Ordering::Relaxed);
@@ -144,8 +146,8 @@ impl Area {
 fn change(word: &AtomicU32, new: impl Fn(u32) -> Option<u32>) -> bool {
     let mut seen = word.load(Ordering::Relaxed);
     while let Some(next) = new(seen) {
-        // Acquire: what the owner and the takers before did to the area happened before. Pairs with the releases in `set_offline` and
-        // `give_up`.
+        // Acquire: what the owner and the takers before did to the area happened before. Pairs with the releases in
+        // `set_offline` and `give_up`.
         match word.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(now) => seen = now,

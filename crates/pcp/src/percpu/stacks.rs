@@ -5,9 +5,10 @@
 //! slots    | NOTHING | NOTHING | list 0 ... | NOTHING | list 1 ... |
 //!                                      ^first  ^bottom  ^top  ^end  ^last
 //! ```
-//! Blocks lie from `bottom` to `top`. Taking the oldest moves `bottom` up; blocks move down to `first` where the limit would not fit any
-//! more. Slot `bottom - 1` of each list holds [`NOTHING`], so that popping an empty list fails the comparison of its frame number with
-//! `visible_frames`, which is made anyway. Lists without room share one empty stack.
+//! Blocks lie from `bottom` to `top`. Taking the oldest moves `bottom` up; blocks move down to `first` where the limit
+//! would not fit any more. Slot `bottom - 1` of each list holds [`NOTHING`], so that popping an empty list fails the
+//! comparison of its frame number with `visible_frames`, which is made anyway. Lists without room share one empty
+//! stack.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -38,8 +39,9 @@ pub(super) struct Common {
 }
 
 /// # Invariants
-/// For each list `1 <= first <= bottom <= top <= last` and `bottom <= end <= last`, and `last` is at most the number of slots. Slot
-/// `first - 1` is never written. Bottoms, tops and ends are written by the code that may work in the area; other CPUs read them to count.
+/// For each list `1 <= first <= bottom <= top <= last` and `bottom <= end <= last`, and `last` is at most the number of
+/// slots. Slot `first - 1` is never written. Bottoms, tops and ends are written by the code that may work in the area;
+/// other CPUs read them to count.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Body {
@@ -148,15 +150,16 @@ impl CpuLists<'_> {
         unsafe { self.area_ptr().add(1).cast::<u32>().add(number.into()) }
     }
 
-    /// Takes the frame that was pushed last, with its state byte, and counts its block as handed out. `None` if there is none, or a
-    /// signal waits.
+    /// Takes the frame that was pushed last, with its state byte, and counts its block as handed out. `None` if there
+    /// is none, or a signal waits.
     #[inline(always)]
     pub(crate) fn pop(&self, list: List) -> Option<(u32, &AtomicU8)> {
         let top = self.top(list);
-        // SAFETY: 1. nobody else works in the area, so that `top` and the slot are ours. 2. `top >= bottom >= 1`, and at most the number of
-        // slots, so the one below is a slot, perhaps the sentinel.
+        // SAFETY: 1. nobody else works in the area, so that `top` and the slot are ours. 2. `top >= bottom >= 1`, and
+        // at most the number of slots, so the one below is a slot, perhaps the sentinel.
         let index = unsafe { *self.slot(top.own()).sub(1).as_ref() };
-        // The sentinel is not below any table's length, so an empty list ends here and `top` stays at `bottom` or above.
+        // The sentinel is not below any table's length, so an empty list ends here and `top` stays at `bottom` or
+        // above.
         let state = self.frame(u64::from(index))?;
         top.pop();
         Some((index, state))
@@ -236,7 +239,8 @@ impl CpuLists<'_> {
         if bottom == first {
             return;
         }
-        // SAFETY: 1. the slots from `bottom` up to `top` move down to `first`, all of them the list's. 2. Nobody else works in the area.
+        // SAFETY: 1. the slots from `bottom` up to `top` move down to `first`, all of them the list's. 2. Nobody else
+        // works in the area.
         unsafe { self.slot(bottom).copy_to(self.slot(first), self.len(list) as usize) };
         let limit = self.limit(list) as u16;
         self.top(list).sub(bottom - first);
@@ -244,23 +248,23 @@ impl CpuLists<'_> {
         self.end(list).store(first + limit, Ordering::Relaxed);
     }
 
-    /// Gives `fill` up to `most` empty slots above the top; what it says it has filled, from the start, is then on the list. Returns how
-    /// many.
+    /// Gives `fill` up to `most` empty slots above the top; what it says it has filled, from the start, is then on the
+    /// list. Returns how many.
     #[inline]
     pub(crate) fn fill(&mut self, list: List, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
         self.move_down(list);
         let (top, last) = (self.top(list).get(), self.place(list).last);
         let room = most.min(u32::from(last - top));
-        // SAFETY: 1. `top..top + room` are slots, because `top + room <= last`; they hold numbers since they were carved. 2. Nobody else
-        // works in the area, and the lists are borrowed exclusively.
+        // SAFETY: 1. `top..top + room` are slots, because `top + room <= last`; they hold numbers since they were
+        // carved. 2. Nobody else works in the area, and the lists are borrowed exclusively.
         let slots = unsafe { core::slice::from_raw_parts_mut(self.slot(top).as_ptr(), room as usize) };
         let filled = (fill(slots) as u32).min(room);
         self.top(list).add(filled as u16);
         filled
     }
 
-    /// Shows up to `most` of the frames that were pushed first to `take`, and takes as many of them off as it says, from the first on.
-    /// Returns how many.
+    /// Shows up to `most` of the frames that were pushed first to `take`, and takes as many of them off as it says,
+    /// from the first on. Returns how many.
     #[inline]
     pub(crate) fn take_oldest(&mut self, list: List, most: u32, take: impl FnOnce(&[u32]) -> usize) -> u32 {
         let shown = most.min(self.len(list));

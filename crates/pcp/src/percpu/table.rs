@@ -61,8 +61,8 @@ impl<'m> Store<'m> {
         let bytes = carver.take_bytes(stride.checked_mul(cpus)?, align_of::<Area>())?;
         let base = NonNull::from(&mut *bytes).cast::<Area>();
         for cpu in 0..cpus {
-            // SAFETY: 1. `bytes` is aligned for `Area` and is `cpus` strides long, and a stride is a multiple of that alignment and holds an
-            // area and its slots. 2. The carver gave it to us exclusively for 'm.
+            // SAFETY: 1. `bytes` is aligned for `Area` and is `cpus` strides long, and a stride is a multiple of that
+            // alignment and holds an area and its slots. 2. The carver gave it to us exclusively for 'm.
             unsafe {
                 let area = base.byte_add(cpu * stride);
                 area.write(Area {
@@ -194,8 +194,8 @@ impl AreaTableRef {
         if self.taken.swap(true, Ordering::Relaxed) {
             return;
         }
-        // SAFETY: 1. this call is the only one ever to write. 2. Nothing is read before `areas` or `tag` is stored, below. 3. The table's
-        // pointer is to what its store keeps for 'static.
+        // SAFETY: 1. this call is the only one ever to write. 2. Nothing is read before `areas` or `tag` is stored,
+        // below. 3. The table's pointer is to what its store keeps for 'static.
         let states = unsafe {
             *self.frames.get() = *table.frames.as_ref();
             table.frames.as_ref().states
@@ -255,7 +255,8 @@ impl AreaTableRef {
     /// The area has this tag, which came from [`tag`](Self::tag).
     #[inline(always)]
     pub(super) unsafe fn lists_by(&self, area: NonNull<Area>, tag: StoreTag) -> CpuLists<'_> {
-        // SAFETY: 1. the tag is not `NONE`, which no area has, so that it is where the state bytes begin; `set` has exposed the pointer.
+        // SAFETY: 1. the tag is not `NONE`, which no area has, so that it is where the state bytes begin; `set` has
+        // exposed the pointer.
         // 2. `set` has written `frames` before it stored the tag.
         unsafe {
             let states = NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(tag.0));

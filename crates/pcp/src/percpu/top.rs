@@ -2,8 +2,8 @@
 
 use pageblock_frame::sync::Ordering;
 
-/// Both in one word: the top in the low 16 bits, the number above. Popping adds one to the number and takes one from the top in one
-/// addition, so that counting costs nothing. The number begins anew after 2^48.
+/// Both in one word: the top in the low 16 bits, the number above. Popping adds one to the number and takes one from
+/// the top in one addition, so that counting costs nothing. The number begins anew after 2^48.
 #[cfg(target_pointer_width = "64")]
 #[derive(Debug)]
 pub(super) struct Top(pageblock_frame::sync::AtomicU64);
