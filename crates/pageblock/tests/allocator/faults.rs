@@ -45,7 +45,7 @@ fn every_wrong_free_is_named_and_changes_nothing() {
     }
     let range = PfnRange::new(block.add(7), block.add(9));
     // SAFETY: as above.
-    assert_eq!(unsafe { frames.free_range(range) }, Err(FreeError::NotAllocated));
+    assert_eq!(unsafe { frames.free_range(range) }, Err(FreeError::OnList));
     assert_eq!(picture(&frames), before);
     free(block, three).unwrap();
     assert_eq!(frames.stats().free, frames.stats().managed);
