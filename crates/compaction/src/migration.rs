@@ -202,7 +202,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Sources<'a, 'z, 'm, P, M> {
 
     /// Moves all blocks to another list, which answers for them from then on.
     pub(crate) fn give_to(&mut self, mut other: impl FnMut(Held)) {
-        self.blocks.drain(..).for_each(&mut other);
+        core::mem::take(&mut self.blocks).into_iter().for_each(&mut other);
     }
 
     /// Puts back the blocks for which `keeps` is false.
@@ -305,7 +305,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Moving<'a, 'z, 'm, P, M> {
 
     /// Takes over what the migrator has written. A move without an outcome has failed.
     fn note_outcomes(&mut self) {
-        let mut moves = self.moves.drain(..);
+        let mut moves = core::mem::take(&mut self.moves).into_iter();
         for outcome in self.outcomes.iter_mut().filter(|outcome| **outcome == Err(MoveError::Again)) {
             let Some(one) = moves.next() else { return };
             *outcome = one.outcome.unwrap_or(Err(MoveError::Failed));
