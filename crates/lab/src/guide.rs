@@ -24,3 +24,6 @@ struct Fidelity;
 
 #[doc = include_str!("../../../docs/conformance.md")]
 struct Conformance;
+
+#[doc = include_str!("../../../docs/sources.md")]
+struct Sources;
