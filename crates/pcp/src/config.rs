@@ -264,9 +264,9 @@ impl PcpConfig {
         let (blocks, limit) = match order {
             0..=3 => (clamped(share / 512, least, most) >> order, most),
             // Two types share their lists.
-            9 => (share / 16 / 2 >> order, if bounded { 2 } else { 8 }),
-            10 => (share / 64 / 2 >> order, 1),
-            _ => (share / 64 / 3 >> order, clamped(most >> order, 2, most)),
+            9 => ((share / 16 / 2) >> order, if bounded { 2 } else { 8 }),
+            10 => ((share / 64 / 2) >> order, 1),
+            _ => ((share / 64 / 3) >> order, clamped(most >> order, 2, most)),
         };
         clamped(blocks, 0, limit) as u16
     }
