@@ -286,7 +286,9 @@ pub(crate) fn best_part(
     let frames = order.frames() as u32;
     let mut best = BestPart { index: None, read: 0 };
     let mut most = 0;
-    for offset in (0..BLOCK).step_by(frames as usize) {
+    let mut offset = 0;
+    // Not `step_by`, which would divide by a number that it cannot know to be above 0.
+    while offset < BLOCK {
         let free = free_in(map, offset, frames);
         // A part with nothing free costs as much as it makes.
         if free > most {
@@ -297,6 +299,7 @@ pub(crate) fn best_part(
                 (best.index, most) = (Some(index), free);
             }
         }
+        offset += frames;
     }
     best
 }
