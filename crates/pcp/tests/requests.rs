@@ -108,7 +108,7 @@ fn conserved(lists: &Lists, held: u64) {
 fn a_drain_kicks_the_cpu_and_waits_for_it() {
     let lists = machine();
     stock(&lists, 1, Order::ZERO, 10);
-    assert_eq!(lists.drain_cpu(CpuId::new(1)), Ok(Drain::Requested));
+    assert_eq!(lists.drain_cpu(CpuId::new(1)), Ok(Drain::Kicked));
     assert_eq!(KICKED.take(), [CpuId::new(1)]);
     assert_eq!(lists.frames_on(CpuId::new(1)), 10, "no other CPU touches the list");
     assert_eq!(lists.wait(3), Err(PcpError::Waiting(CpuId::new(1))));
@@ -129,7 +129,7 @@ fn a_drain_is_answered_when_all_lists_are_empty() {
         stocked += (blocks as u64) << log2;
     }
     assert_eq!(lists.frames_on(CpuId::new(1)), stocked, "frames, not blocks");
-    assert_eq!(lists.drain_cpu(CpuId::new(1)), Ok(Drain::Requested));
+    assert_eq!(lists.drain_cpu(CpuId::new(1)), Ok(Drain::Kicked));
     let mut parts = 0;
     while lists.wait(0).is_err() {
         let before = lists.frames_on(CpuId::new(1));
