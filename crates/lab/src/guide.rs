@@ -27,3 +27,6 @@ struct Conformance;
 
 #[doc = include_str!("../../../docs/sources.md")]
 struct Sources;
+
+#[doc = include_str!("../../../docs/soundness.md")]
+struct Soundness;
