@@ -104,7 +104,7 @@ pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
 /// Empties the lists of so many other CPUs that hold something, beginning where the last request ended.
 fn drain_others<P: Platform>(climb: &Climb<P>, own: CpuId, most: usize) -> bool {
     let inner = climb.request.inner;
-    let cpus = inner.cpus.len().max(1) as u32;
+    let cpus = (inner.cpus.len() as u32).max(1);
     let first = inner.last_drain.cursor.load(Ordering::Relaxed) % cpus;
     let others = (0..cpus).map(|step| CpuId::new((first + step) % cpus)).filter(|cpu| *cpu != own);
     let mut drained = 0;
