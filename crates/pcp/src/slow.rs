@@ -329,6 +329,6 @@ fn words_first(oldest: &[u32], call_limit: u32) -> Option<u32> {
 }
 
 /// Whole words that one call gives back.
-const MOST_WORDS: usize = 1;
+const MOST_WORDS: usize = 2;
 /// Frames that a word of the zone's free maps describes.
 const WORD: u32 = 64;
