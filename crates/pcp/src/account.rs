@@ -138,7 +138,9 @@ impl<P: Platform> PcpLists<'_, P> {
                 return;
             }
             let size = list.order().frames() as u32;
-            let given = self.give_back(lists, list, left.div_ceil(size));
+            // A shift, which cannot divide by zero as far as the compiler sees.
+            let blocks = (left + size - 1) >> list.order().as_u8();
+            let given = self.give_back(lists, list, blocks);
             left = left.saturating_sub(given * size);
         }
     }
