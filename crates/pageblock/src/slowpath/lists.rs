@@ -49,8 +49,8 @@ impl LastDrain {
         if shift == 0 || u32::from(order.as_u8()) < self.order.load(Ordering::Relaxed) {
             return false;
         }
-        if free >= self.free.load(Ordering::Relaxed).saturating_add(order.frames()) {
-            // Frames were freed to the zones since.
+        if free > self.free.load(Ordering::Relaxed) {
+            // Frames have come back since.
             self.shift.store(0, Ordering::Relaxed);
             return false;
         }
