@@ -12,8 +12,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use loom::sync::Arc;
-use loom::thread;
+use loom::{sync::Arc, thread};
 use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::sync::PerCpuPtr;
 use pageblock_frame::{AllocFlags, Carver, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
@@ -28,7 +27,7 @@ loom::thread_local! {
 #[derive(Debug)]
 struct Machine<const HARD: bool>;
 
-// SAFETY: every thread of a model sets its own CPU number before it does anything, and forgets its word with it; nothing is mapped.
+// SAFETY: each thread of a model first sets its CPU number, and forgets its word with it; nothing is mapped.
 unsafe impl<const HARD: bool> Platform for Machine<HARD> {
     const MAX_CPUS: usize = 2;
     const HARDENED: bool = HARD;
@@ -68,11 +67,10 @@ impl<const HARD: bool> Fixture<HARD> {
         let span = PfnRange::new(Pfn::new(0), Pfn::new(FRAMES));
         let raw = vec![core::mem::MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
-        let zone =
-            Zone::new::<Machine<HARD>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
+        let config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
+        let zone: &_ = Box::leak(Box::new(Zone::new::<Machine<HARD>>(config, storage).unwrap()));
         zone.release(span).unwrap();
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
-        let zone: &_ = Box::leak(Box::new(zone));
         let lists: &_ = Box::leak(Box::new(PcpLists::model(config, zone, 2, 2)));
         let fixture = Self { zone, lists, way: PcpRef::new() };
         fixture.way.set_for_words(lists);
@@ -97,10 +95,8 @@ impl<const HARD: bool> Fixture<HARD> {
     }
 
     fn free(&self, pfn: Pfn) -> Result<(), FreeError> {
-        if self.way.free(pfn, Order::ZERO, || Some(self.lists)) {
-            return Ok(());
-        }
-        self.lists.free(pfn, Order::ZERO)
+        let freed = self.way.free(pfn, Order::ZERO, || Some(self.lists));
+        if freed { Ok(()) } else { self.lists.free(pfn, Order::ZERO) }
     }
 
     /// Every frame is free or on a list, and both agree.
@@ -113,8 +109,8 @@ impl<const HARD: bool> Fixture<HARD> {
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.max_branches = 50_000; // a zone's check reads a state byte a frame, and a word of the summary a set
     builder.check(model);
 }
 
@@ -231,7 +227,7 @@ fn an_offline_cpu_is_taken_over() {
             f.lists.come_online().unwrap();
             let list = f.way.alloc(Order::ZERO, MigrateType::Movable);
             count(if list.is_none() { &TAKEN } else { &LATE });
-            list.map(|pfn| f.free(pfn).unwrap());
+            list.into_iter().for_each(|pfn| f.free(pfn).unwrap());
         });
         fixture.on(1, |f| {
             if f.lists.take_over(CpuId::new(0)).is_err() {
@@ -347,7 +343,7 @@ fn an_owner_that_answers_sees_the_new_sizes() {
     happened(&[("the owner has the new sizes", &NEW), ("the owner was earlier", &OLD)]);
 }
 
-/// Whoever only looks at an offline CPU's lists has left them before the CPU is back.
+/// A CPU that only looks at an offline CPU's lists has left them before that CPU is back.
 #[test]
 fn a_look_at_an_offline_cpu_is_over_before_it_is_back() {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
@@ -418,7 +414,7 @@ fn a_batch_is_handed_over_whole() {
     happened(&[("a batch is popped while the other CPU pushes", &GOT), ("the stack is found empty", &EARLY)]);
 }
 
-/// A CPU that has looked at the top of the stack must notice that it was popped and pushed again meanwhile: the batch below has changed.
+/// A CPU that looked at the top of the stack must notice a pop and a push since then: the batch below has changed.
 #[test]
 fn a_batch_that_comes_back_is_not_mistaken() {
     static BETWEEN: AtomicUsize = AtomicUsize::new(0);
@@ -450,8 +446,7 @@ fn a_batch_that_comes_back_is_not_mistaken() {
     happened(&[("the CPUs share the batches", &BETWEEN), ("one CPU has both", &APART)]);
 }
 
-/// Nothing of an isolated pageblock comes out of the depot, and nothing stays in it, although a CPU was about to push when the isolation
-/// began.
+/// Nothing of an isolated pageblock comes out of the depot or stays in it, although a CPU was about to push.
 #[test]
 fn a_hand_over_against_isolation() {
     static PUSHED: AtomicUsize = AtomicUsize::new(0);

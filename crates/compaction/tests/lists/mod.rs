@@ -55,7 +55,7 @@ struct Fixture {
 }
 
 /// After so many looks the scanner's caller has had enough.
-const MOST_LOOKS: usize = 3;
+const MOST_LOOKS: usize = 2;
 
 impl Fixture {
     fn new() -> Arc<Self> {
@@ -253,7 +253,7 @@ fn a_withheld_pageblock_gets_its_frames_back_and_keeps_them() {
         let inside = kept.is_some_and(|pfn| PAIR.contains(pfn));
         count(&INSIDE, inside);
         count(&ELSEWHERE, meanwhile && !inside);
-        // What it kept of the pageblock goes back past the list; whoever has not answered does so now.
+        // What it kept of the pageblock goes back past the list; if CPU 0 has not answered, it does so now.
         fixture.on(0, |f| kept.into_iter().for_each(|pfn| f.free(pfn)));
         fixture.nothing_of_the_pair();
         assert_eq!(fixture.lists.wait(0), Ok(()));

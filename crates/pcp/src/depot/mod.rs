@@ -58,6 +58,7 @@ pub(crate) struct Capacity {
 impl Capacity {
     /// For a zone with so many frames: one list's batches hold at most a 256th of it, all lists' fewer than a
     /// twentieth. A zone below 64 MiB has no depot.
+    #[cfg(not(loom))]
     pub(crate) const fn new(frames: u64, cpus: u32) -> Self {
         let batches = frames / (BATCH as u64 * BATCH as u64);
         let most = if cpus > 1000 { 8008 } else { 8 + 8 * cpus as u64 };
