@@ -14,7 +14,7 @@ use crate::workload::{
 
 /// Every experiment, and what it does.
 const LIST: [(&str, &str); 9] = [
-    ("highalloc", "huge pages out of a fragmented memory, beside what Linux 6.1 got"),
+    ("highalloc", "huge pages out of a fragmented memory, beside Linux 6.1"),
     ("stress-highalloc", "huge pages on a busy machine, by compaction patches"),
     ("thpfioscale", "small files, then huge pages: how often types are mixed"),
     ("timedmunlock", "unlocks a large locked area, by munlock patches"),

@@ -113,14 +113,20 @@ fn compaction_of_both_eras() {
 fn any_event() -> impl Strategy<Value = Event> {
     let pfn = || (1..MAX_PFN).prop_map(Pfn::new);
     let order = || (0u8..16).prop_map(|order| Order::new(order).unwrap());
+    // A block begins at a multiple of its frames; `parse_line` refuses another.
+    let block = move || {
+        let aligned = |(pfn, order): (Pfn, Order)| (Pfn::new(pfn.as_u64() & !(order.frames() - 1)), order);
+        (pfn(), order()).prop_map(aligned).prop_filter("frame 0 stands for none", |(pfn, _)| pfn.as_u64() != 0)
+    };
     let kind = || 0u8..=7;
     let moved =
         move || (pfn(), order(), kind()).prop_map(|(pfn, order, migrate_type)| ListMove { pfn, order, migrate_type });
     let gfp = (0u32..1 << 24).prop_map(Gfp::from_bits_truncate);
     prop_oneof![
-        (proptest::option::of(pfn()), order(), kind(), gfp)
-            .prop_map(|(pfn, order, migrate_type, gfp)| Event::Alloc(Allocation { pfn, order, migrate_type, gfp })),
-        (pfn(), order()).prop_map(|(pfn, order)| Event::Free { pfn, order }),
+        (block(), any::<bool>(), kind(), gfp).prop_map(|((pfn, order), served, migrate_type, gfp)| {
+            Event::Alloc(Allocation { pfn: served.then_some(pfn), order, migrate_type, gfp })
+        }),
+        block().prop_map(|(pfn, order)| Event::Free { pfn, order }),
         pfn().prop_map(|pfn| Event::FreeBatched { pfn }),
         moved().prop_map(Event::ZoneLocked),
         moved().prop_map(Event::PcpuDrain),
