@@ -13,10 +13,10 @@ use crate::output::{Colour, Console, Level, StreamClosed, print, printable, tell
 
 const EXAMPLES: &str = "\
 Examples:
-  pageblock                                  replay the bundled trace, write its report
+  pageblock                                  replay the bundled trace and report
   pageblock replay TRACE --state DIR         replay a trace of another machine
   zstd -dc T | pageblock replay - --state D  the same from standard input
-  pageblock map /proc/iomem                  this machine, as root
+  pageblock map /proc/iomem                  zones of this machine (as root)
   pageblock run --list                       the experiments
 
 Exit status: 0 done, or the reader of the output has gone; 1 a fault of input or
