@@ -82,7 +82,12 @@ impl<P: Platform> PageAllocator<P> {
     /// all the same.
     pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
         let lists = self.lists().filter(|lists| lists.cpus() > 0);
-        lists.fold(Ok(()), |result, lists| result.and(lists.take_over(cpu)))
+        let mut result = Ok(());
+        for lists in lists {
+            // After a refusal, too.
+            result = result.and(lists.take_over(cpu));
+        }
+        result
     }
 
     /// This CPU is back, and uses its lists again.

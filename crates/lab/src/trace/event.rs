@@ -15,7 +15,7 @@ use super::GfpText;
 /// let line = b"tar-77 [001] d..3.  12.000034: mm_page_free: pfn=0x1c order=2";
 /// let record = parse_line(line).unwrap().unwrap();
 /// assert_eq!((record.cpu, record.pid, record.micros), (1, 77, 12_000_034));
-/// assert_eq!(record.to_string(), "task-77 [001] ..... 12.000034: mm_page_free: pfn=0x1f order=2");
+/// assert_eq!(record.to_string(), "task-77 [001] ..... 12.000034: mm_page_free: pfn=0x1c order=2");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
