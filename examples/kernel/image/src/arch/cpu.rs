@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 
 use pageblock_frame::CpuId;
-use pageblock_frame::sync::{AtomicBool, AtomicU32, AtomicU64, PerCpuPtr, Ordering};
+use pageblock_frame::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, PerCpuPtr};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
