@@ -14,7 +14,7 @@ use crate::summary::{MOST_REGIONS, Summary};
 const LEAST_ROWS: usize = 4;
 
 /// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and for each region its lock, its skip bits and its
-/// [`FreeArea`](crate::free_area::FreeArea).
+/// `FreeArea`.
 ///
 /// ```
 /// use core::mem::MaybeUninit;

@@ -81,13 +81,16 @@ pub enum Unreserve {
     Last,
 }
 
-/// A zone of pageblocks. Shared between CPUs; the zone lock is inside.
+/// A zone of pageblocks. Shared between CPUs; its locks are inside, one a region.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
-/// | `core` | the invariants of [`Region`] | the lock's holder |
-/// | `free`, `free_cma`, `highatomic`, `present`, `managed` | the core's, or what they were a moment ago | the lock's holder |
-/// | `marks` | any; readers may see a mix of old and new | whoever recomputes watermarks, and the lock's holder (boost) |
+/// | `regions` | the invariants of `Region` | the holder of a region's lock |
+/// | `summary` | what the regions' free areas have, exact while a region's lock is free | the holder of a region's lock |
+/// | `free`, `free_cma`, `highatomic`, `whole` | sums over the regions, up to changes that are not published yet | the same |
+/// | `present`, `managed` | sums over the regions | the CPU that releases memory |
+/// | `reservations`, `stolen` | any: each is looked at again under its region's lock | any CPU |
+/// | `marks` | any; readers may see a mix of old and new | the CPU that recomputes watermarks; a boost |
 ///
 /// ```
 /// # use core::mem::MaybeUninit;

@@ -50,7 +50,7 @@ impl<P: Platform> PageAllocator<P> {
         result
     }
 
-    /// What a CPU calls when it has been kicked ([`Hooks::kick`]): it answers the requests of others. Safe in interrupt
+    /// What a CPU calls when it has been kicked ([`Hooks::kick`](crate::Hooks::kick)): it answers the requests of others. Safe in interrupt
     /// handlers.
     pub fn handle_kick(&self) {
         self.lists().for_each(PcpLists::handle_kick);

@@ -61,7 +61,7 @@ impl Scene {
     }
 
     fn type_of(&self, block: u64) -> MigrateType {
-        self.0.block_type(self.0.base().add(u64::from(block) * 512)).unwrap()
+        self.0.block_type(self.0.base().add(block * 512)).unwrap()
     }
 
     /// Allocates, and returns what came with which event.

@@ -9,6 +9,7 @@
 //! (frames of a zone) has nothing in its upper half, and is always read whole. Event counters and times are read wrongly, if at
 //! all, once, and by 2^32; nothing on which memory safety rests may be kept here.
 
+#![cfg_attr(target_has_atomic = "64", expect(dead_code, unreachable_pub, reason = "here for its tests only"))]
 #![expect(clippy::disallowed_types, reason = "the project's atomics live here and in `real`")]
 
 use core::sync::atomic::{self, Ordering};

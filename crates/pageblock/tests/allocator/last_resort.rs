@@ -63,7 +63,9 @@ fn used_up() -> Booted<Desperate> {
     while let Ok(frame) = frames.alloc(Gfp::KERNEL | Gfp::MEMALLOC) {
         let _ = frame.into_raw();
     }
-    (RESORTS.take(), WAITS.take(), RECLAIMS.take());
+    for count in [&RESORTS, &WAITS, &RECLAIMS] {
+        count.take();
+    }
     frames
 }
 
