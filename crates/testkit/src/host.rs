@@ -139,7 +139,7 @@ pub fn is_balanced() -> bool {
 /// Runs `action` and returns the events that this thread's allocators emitted meanwhile.
 ///
 /// ```
-/// use pageblock_frame::{Order, Pfn, Platform, trace::Event};
+/// use pageblock_frame::{Hooks, Order, Pfn, Platform, trace::Event};
 /// use pageblock_testkit::host::{Host, record};
 /// let free = Event::Free { pfn: Pfn::new(5), order: Order::ZERO };
 /// let (answer, events) = record(|| {

@@ -61,7 +61,7 @@ pub struct Installed {
 /// Makes these the thread's owners, and forgets its calls.
 ///
 /// ```
-/// use pageblock_frame::Platform;
+/// use pageblock_frame::{Hooks, Platform};
 /// use pageblock_testkit::movables::Movables;
 /// use pageblock_testkit::owners::{Owned, Owners, install};
 /// type Machine = Owned<0>;
