@@ -21,7 +21,7 @@ pub(super) fn rows() -> Vec<Row> {
         row("mlock.default", || munlock(Steps::default())),
     ];
     for patches in 0..8 {
-        rows.push(Row::one(Kind::Instructions, format!("mlock.step{patches}"), move || munlock(Steps::seed(patches))));
+        rows.push(Row::one(Kind::Instructions, format!("mlock.step{patches}"), move || munlock(Steps::first(patches))));
     }
     rows
 }
@@ -52,7 +52,7 @@ fn munlock(steps: Steps) -> f64 {
     let tables = SoftArea::descriptors(Placement::OneNode, PAGES);
     let area = SoftArea::new(Placement::OneNode, PAGES, &tables);
     area.lock();
-    let (ours, ()) = counted(|| area.unlock_first(PAGES, core::hint::black_box(steps)));
+    let (ours, ()) = counted(|| area.unlock_with(PAGES, core::hint::black_box(steps)));
     assert_eq!(area.nr_mlock(), 0);
     ours as f64 / PAGES as f64
 }

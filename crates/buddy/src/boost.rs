@@ -1,4 +1,4 @@
-//! Watermark boost: what a mixing of migrate types costs the zone (seed 002, 2018 series, patch 3; Linux 5.0).
+//! Watermark boost: what a mixing of migrate types costs the zone (*Fragmentation avoidance and stalls*, patch 3; Linux 5.0).
 //!
 //! A zone that mixed has too little free to keep types apart. All its watermarks are raised by one pageblock, up to a cap, so that
 //! kswapd, which is woken, frees more than it would, and compaction after it makes whole pageblocks of that. When kswapd is done
@@ -10,26 +10,24 @@
 //! | [`Zone::take_boosted`] | true from a boost until somebody has told kswapd | set by the lock's holder, cleared by anyone |
 //! | [`Zone::take_short`] | true from the last whole pageblock on until somebody has told the compaction thread | the same |
 
+use pageblock_frame::PAGEBLOCK_FRAMES;
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES};
 
 use crate::Zone;
-
-/// Pageblocks by which a stall boosts: one, and two for each type with per-CPU lists.
-const FAST_BLOCKS: u64 = 1 + 2 * MigrateType::PCP_COUNT as u64;
 
 /// How the cap of a boost is computed.
 ///
 /// ```
 /// assert_eq!(pageblock_buddy::BoostArithmetic::default(), pageblock_buddy::BoostArithmetic::Corrected);
 /// ```
+#[cfg(feature = "history")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BoostArithmetic {
     /// From the high watermark without boost; zones of less than four pageblocks or without watermarks are left alone (Linux 5.0).
     #[default]
     Corrected,
     /// From the high watermark with the boost that there is, so that the cap grows with it and never holds; every zone takes part,
-    /// and a stall boosts without the zone lock (as posted, seed 002).
+    /// and a stall boosts without the zone lock (as posted).
     Posted,
 }
 
@@ -52,6 +50,7 @@ pub struct BoostRule {
     /// The cap in ten-thousandths of the high watermark; 0: no boost.
     pub factor: u64,
     /// How the cap is computed.
+    #[cfg(feature = "history")]
     pub arithmetic: BoostArithmetic,
 }
 
@@ -59,10 +58,21 @@ impl BoostRule {
     /// Linux since 5.0: 150 % of the high watermark.
     #[must_use]
     pub const fn new() -> Self {
-        Self { factor: 15_000, arithmetic: BoostArithmetic::Corrected }
+        Self::with_factor(15_000)
+    }
+
+    /// A cap of so many ten-thousandths of the high watermark.
+    #[must_use]
+    pub const fn with_factor(factor: u64) -> Self {
+        Self {
+            factor,
+            #[cfg(feature = "history")]
+            arithmetic: BoostArithmetic::Corrected,
+        }
     }
 
     /// As posted in 2018.
+    #[cfg(feature = "history")]
     #[must_use]
     pub const fn posted() -> Self {
         Self { factor: 15_000, arithmetic: BoostArithmetic::Posted }
@@ -71,14 +81,24 @@ impl BoostRule {
     /// No boost.
     #[must_use]
     pub const fn off() -> Self {
-        Self { factor: 0, ..Self::new() }
+        Self::with_factor(0)
+    }
+
+    /// The arithmetic as posted.
+    #[must_use]
+    pub const fn is_posted(&self) -> bool {
+        #[cfg(feature = "history")]
+        let posted = matches!(self.arithmetic, BoostArithmetic::Posted);
+        #[cfg(not(feature = "history"))]
+        let posted = false;
+        posted
     }
 
     /// The most, in frames, that a zone of `managed` frames with this high watermark (without boost) may be boosted by, where
     /// `boost` is what it is boosted by now; 0 if it is not to be boosted.
     #[must_use]
     pub const fn cap(&self, high: u64, boost: u64, managed: u64) -> u64 {
-        let posted = matches!(self.arithmetic, BoostArithmetic::Posted);
+        let posted = self.is_posted();
         if self.factor == 0 || (!posted && 4 * PAGEBLOCK_FRAMES > managed) {
             return 0;
         }
@@ -150,22 +170,13 @@ impl Zone<'_> {
         self.marks.short.store(true, Ordering::Relaxed);
     }
 
-    /// The boost of a request that is about to stall: seven pageblocks at once, up to the cap.
-    pub fn boost_fast(&self) {
-        let frames = FAST_BLOCKS * PAGEBLOCK_FRAMES;
-        match self.boost_rule().arithmetic {
-            BoostArithmetic::Posted => _ = self.raise_boost(frames),
-            BoostArithmetic::Corrected => self.boost_by(frames),
-        }
-    }
-
     /// Types were mixed, or would have been: the zone is boosted by a pageblock.
     #[cold]
     pub(crate) fn boost_for_mixing(&self) {
         self.boost_by(PAGEBLOCK_FRAMES);
     }
 
-    fn boost_by(&self, frames: u64) {
+    pub(crate) fn boost_by(&self, frames: u64) {
         if self.raise_boost(frames) {
             self.marks.boosts.fetch_add(1, Ordering::Relaxed);
             // Swapped like where it is taken, so that one order of all changes is plain to the model checker, too.
@@ -174,7 +185,7 @@ impl Zone<'_> {
     }
 
     /// Raises the boost up to the cap. True if the zone takes part, also at its cap.
-    fn raise_boost(&self, frames: u64) -> bool {
+    pub(crate) fn raise_boost(&self, frames: u64) -> bool {
         let cap = |boost| self.boost_rule().cap(self.watermarks().high, boost, self.managed());
         let may = cap(self.boost()) > 0;
         if may {
@@ -193,7 +204,7 @@ impl Zone<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "history"))]
 mod tests {
     use super::*;
 
@@ -207,11 +218,6 @@ mod tests {
         assert_eq!(raised(BoostRule::new(), 8, 512), 3901);
         assert_eq!(raised(BoostRule::new(), 800, 512), 3901);
         assert_eq!(raised(BoostRule::posted(), 800, 512), 800 * 512, "the posted cap never holds");
-    }
-
-    #[test]
-    fn a_stall_boosts_by_seven_pageblocks() {
-        assert_eq!(FAST_BLOCKS * PAGEBLOCK_FRAMES, 3584);
     }
 
     #[test]

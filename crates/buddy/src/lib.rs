@@ -11,7 +11,6 @@
 //! * [`Policy`]: how migrate types fall back on one another
 //! * [`Watermarks`] and lowmem reserves, and the test against them; [`Reserves`] sets them for all zones of a machine
 //! * [`BoostRule`]: what mixing costs; [`ZoneEvents`]: how often it happened
-//! * [`FairPolicy`]: zones that take turns
 //! * [`Node`] and [`Zonelist`]: in which order the zones of a machine are tried
 //! * [`ZoneScan`]: what compaction's scanners look at, withhold and take
 //! * [`FreeCounts`] and the lines of `/proc/buddyinfo`, `pagetypeinfo`, `zoneinfo`
@@ -46,11 +45,12 @@ mod dense;
 mod edit;
 mod error;
 mod events;
-mod fair;
 mod fallback;
 mod fragmentation;
 mod free;
 mod free_area;
+#[cfg(feature = "history")]
+mod history;
 mod node;
 mod online;
 mod policy;
@@ -68,14 +68,17 @@ mod whole;
 mod zone;
 mod zonelist;
 
-pub use boost::{BoostArithmetic, BoostRule};
+#[cfg(feature = "history")]
+pub use boost::BoostArithmetic;
+pub use boost::BoostRule;
 pub use bulk::Given;
 pub use check::Violation;
 pub use dense::word_of;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
 pub use events::ZoneEvents;
-pub use fair::FairPolicy;
 pub use fragmentation::{fragmentation_index, unusable_free_index};
+#[cfg(feature = "history")]
+pub use history::FairPolicy;
 pub use node::{Node, Reserves, WatermarkRule};
 pub use online::Absent;
 pub use policy::Policy;

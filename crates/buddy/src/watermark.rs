@@ -119,8 +119,8 @@ pub(crate) struct Marks {
     high: AtomicU64,
     pub(crate) boost: AtomicU64,
     pub(crate) boosted: AtomicBool,
-    pub(crate) batch: AtomicU64,
-    pub(crate) depleted: AtomicBool,
+    #[cfg(feature = "history")]
+    pub(crate) turn: crate::history::Turn,
     /// Boosts, and mixings that were refused, since boot.
     pub(crate) boosts: AtomicU64,
     pub(crate) refused: AtomicU64,
@@ -137,8 +137,8 @@ impl Marks {
             high: zero(),
             boost: zero(),
             boosted: AtomicBool::new(false),
-            batch: zero(),
-            depleted: AtomicBool::new(false),
+            #[cfg(feature = "history")]
+            turn: crate::history::Turn::new(),
             boosts: zero(),
             refused: zero(),
             short: AtomicBool::new(false),
@@ -154,6 +154,7 @@ impl Zone<'_> {
         self.marks.low.store(marks.low, Ordering::Relaxed);
         self.marks.high.store(marks.high, Ordering::Relaxed);
         self.marks.boost.store(0, Ordering::Relaxed);
+        #[cfg(feature = "history")]
         self.reset_fair();
     }
 

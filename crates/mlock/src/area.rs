@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::context::Context;
-use crate::lock::{mlock_pages, populate};
+use crate::lock::{Stuck, mlock_pages, populate};
 use crate::munlock::munlock_pages;
 use crate::span::{Span, SpanError, Vpn};
 use crate::table::{AddressSpace, FaultError, MarkError};
@@ -112,7 +112,7 @@ pub fn mlock<S: AddressSpace, const N: usize>(
         if area != AreaState::Locked {
             return Ok(());
         }
-        populate(space, part, context).map_err(|(at, error)| Cause::Fault { at, error })
+        populate(space, part, context).map_err(|Stuck { at, error }| Cause::Fault { at, error })
     });
     match filled {
         // All of it was there a moment ago: the rest was unmapped since.

@@ -56,7 +56,7 @@ pub(crate) fn each_batch<'a, 'm>(
     }
     work(lru, batch.get(..count).unwrap_or_default());
     while others {
-        others = each_waiting(table, window, (lrus, &mut waiting), &mut work);
+        others = each_waiting(table, window, lrus, &mut waiting, &mut work);
     }
 }
 
@@ -64,7 +64,8 @@ pub(crate) fn each_batch<'a, 'm>(
 fn each_waiting<'a, 'm>(
     table: &impl Table,
     window: Span,
-    (lrus, waiting): (Lrus<'a, 'm>, &mut Waiting),
+    lrus: Lrus<'a, 'm>,
+    waiting: &mut Waiting,
     work: &mut impl FnMut(&'a Lru<'m>, &[u32]),
 ) -> bool {
     let mut batch = ArrayVec::<u32, BATCH>::new();

@@ -1,13 +1,12 @@
 //! Locking pages in memory and unlocking them, in batches.
 //!
-//! Unlocking a large area used to take several locked operations and two LRU-lock round trips a page; seven patches of
-//! 2013 (seed 001) took it to a bit more than half the time. All seven are here as switches ([`Steps`]), each with the
-//! work that it replaced, so that before and after can be measured; and a default that goes further: one atomic
-//! operation a page.
+//! Unlocking a large area used to take several locked operations and two LRU-lock round trips a page; the seven patches
+//! of *munlock batching* (2013) took it to a bit more than half the time. With the feature `history` all seven are here
+//! as switches, each with the work that it replaced. The default goes further: one atomic operation a page.
 //!
 //! * [`PageTable`], [`AddressSpace`]: what the kernel supplies. [`Levels`] knows where tables end.
 //! * [`mlock`], [`munlock`]: the system calls' rules: rounding, holes, areas locked already, partial failure.
-//! * [`mlock_pages`], [`munlock_pages`]: the pages of one area; [`Steps`] says how.
+//! * [`mlock_pages`], [`munlock_pages`]: the pages of one area.
 //! * [`MlockBatch`]: the per-CPU form of Linux since 5.18, which counts locks in the page.
 //!
 //! # How the default does it
@@ -41,19 +40,24 @@ extern crate std;
 mod area;
 mod context;
 mod gather;
+#[cfg(feature = "history")]
+mod history;
 mod lock;
 mod munlock;
 mod percpu;
+mod runs;
+mod shared;
 #[cfg(feature = "soft-table")]
 mod soft;
 #[cfg(feature = "soft-table")]
 mod soft_area;
 mod span;
-mod steps;
 mod table;
 
 pub use area::{Area, AreaState, Cause, Stopped, mlock, munlock};
 pub use context::Context;
+#[cfg(feature = "history")]
+pub use history::{Accounting, InPlace, Steps};
 pub use lock::{mlock_page, mlock_pages};
 pub use munlock::{clear_mlocked, munlock_pages};
 pub use percpu::{MlockBatch, mlock_pages_counted, munlock_pages_counted};
@@ -62,5 +66,4 @@ pub use soft::{Mapping, SoftTable, SoftTableGuard};
 #[cfg(feature = "soft-table")]
 pub use soft_area::{Placement, SoftArea};
 pub use span::{Levels, Span, SpanError, Vpn};
-pub use steps::{Accounting, InPlace, Steps};
 pub use table::{AddressSpace, Entry, FaultError, MarkError, PageTable, Table, Walk};

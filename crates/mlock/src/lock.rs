@@ -1,22 +1,26 @@
 //! Locking the pages of an area.
 
-use pageblock_frame::{DescFlags, Pfn};
-use pageblock_lru::{Event, HUGE_FRAMES, Lru, Lrus, frames_of};
+use pageblock_frame::Pfn;
+use pageblock_lru::{HUGE_FRAMES, Lru, Lrus};
 
 use crate::context::Context;
 use crate::gather::{WINDOW, each_batch};
-use crate::munlock::{Found, PageLock, follow, relock};
+use crate::shared::relock;
 use crate::span::{Span, Vpn};
 use crate::table::{AddressSpace, Entry, FaultError, Table, Walk};
 
 /// Locks the pages that `span` maps; its areas are marked locked already. Absent and special entries are passed over.
 ///
-/// With `context.steps.runs` a table at a time; without, page by page as Linux 3.11 does.
+/// A table at a time; under the `Steps` of old kernels (feature `history`) page by page, as Linux 3.11 does.
 pub fn mlock_pages<S: AddressSpace, const N: usize>(space: &S, span: Span, context: &mut Context<'_, '_, N>) {
     context.drain(space);
+    #[cfg(feature = "history")]
+    if !context.steps.runs {
+        return crate::history::lock(space, span, context);
+    }
     let mut at = span.start;
     while at < span.end {
-        at = if context.steps.runs { lock_table(space, at, span, context) } else { lock_one(space, at, span, context) };
+        at = lock_table(space, at, span, context);
     }
 }
 
@@ -55,32 +59,10 @@ fn lock_table<S: AddressSpace, const N: usize>(space: &S, at: Vpn, span: Span, c
     }
 }
 
-/// One page; returns where to go on. Mirrors `mlock_vma_page()` (3.11).
-fn lock_one<S: AddressSpace, const N: usize>(space: &S, at: Vpn, span: Span, context: &mut Context<'_, '_, N>) -> Vpn {
-    let (pfn, next, whole) = match follow(space, at, context.lrus) {
-        Found::Nothing(next) => return next,
-        Found::Page(pfn) => (pfn, at.add(1), true),
-        Found::Huge(pfn) => {
-            let next = Vpn::new(at.as_u64() & !(HUGE_FRAMES - 1)).add(HUGE_FRAMES);
-            (pfn, next, at.as_u64().is_multiple_of(HUGE_FRAMES) && next <= span.end)
-        }
-    };
-    if let Some(lru) = context.lrus.of(pfn).filter(|_| whole)
-        && let Some(page) = lru.page(pfn)
-    {
-        let lock = PageLock::new(page);
-        let before = page.set_flags(DescFlags::MLOCKED);
-        if !before.contains(DescFlags::MLOCKED) {
-            lru.counters().add_mlocked(frames_of(before) as i64);
-            lru.counters().count(Event::Mlocked, frames_of(before));
-            if lru.isolate(pfn).is_ok() && lru.put_back(pfn) {
-                space.free(pfn);
-            }
-        }
-        drop(lock);
-    }
-    context.put(space, pfn);
-    next
+/// A page that could not be brought in.
+pub(crate) struct Stuck {
+    pub(crate) at: Vpn,
+    pub(crate) error: FaultError,
 }
 
 /// Brings in and locks the pages of `span` that are absent; stops at the first that cannot be.
@@ -88,7 +70,7 @@ pub(crate) fn populate<S: AddressSpace, const N: usize>(
     space: &S,
     span: Span,
     context: &mut Context<'_, '_, N>,
-) -> Result<(), (Vpn, FaultError)> {
+) -> Result<(), Stuck> {
     let mut at = span.start;
     while at < span.end {
         let end = span.end.min(S::LEVELS.table_end(at)).min(at.add(WINDOW));
@@ -97,7 +79,7 @@ pub(crate) fn populate<S: AddressSpace, const N: usize>(
         while let Some(absent) = next_absent(space, Span::new(at, end)) {
             at = absent.add(1);
             if let Err(error) = space.fault_in(absent) {
-                stopped = Err((absent, error));
+                stopped = Err(Stuck { at: absent, error });
                 break;
             }
         }

@@ -6,7 +6,7 @@ use pageblock_lru::{HUGE_FRAMES, Lru, LruGuard, Lrus};
 
 use crate::context::Context;
 use crate::gather::WINDOW;
-use crate::munlock::relock;
+use crate::shared::relock;
 use crate::span::{Span, Vpn};
 use crate::table::{AddressSpace, Entry, Table, Walk};
 
@@ -132,7 +132,7 @@ pub fn mlock_pages_counted<S: AddressSpace, const N: usize, const M: usize>(
     batch: &mut MlockBatch<M>,
 ) {
     let lrus = context.lrus;
-    walk(space, span, (context, batch), |batch, pfn| batch.lock(pfn, lrus, &mut |pfn| space.free(pfn)));
+    walk(space, span, Both { context, batch }, |batch, pfn| batch.lock(pfn, lrus, &mut |pfn| space.free(pfn)));
 }
 
 /// Unlocks the pages that `span` maps, through the batch; its areas are marked unlocked already.
@@ -143,7 +143,13 @@ pub fn munlock_pages_counted<S: AddressSpace, const N: usize, const M: usize>(
     batch: &mut MlockBatch<M>,
 ) {
     let lrus = context.lrus;
-    walk(space, span, (context, batch), |batch, pfn| batch.unlock(pfn, lrus, &mut |pfn| space.free(pfn)));
+    walk(space, span, Both { context, batch }, |batch, pfn| batch.unlock(pfn, lrus, &mut |pfn| space.free(pfn)));
+}
+
+/// The CPU's pagevecs and its batch.
+struct Both<'b, 'a, 'm, const N: usize, const M: usize> {
+    context: &'b mut Context<'a, 'm, N>,
+    batch: &'b mut MlockBatch<M>,
 }
 
 /// Page by page under one hold of each table's lock. The batch is flushed before that lock is released, so its pages
@@ -151,9 +157,10 @@ pub fn munlock_pages_counted<S: AddressSpace, const N: usize, const M: usize>(
 fn walk<S: AddressSpace, const N: usize, const M: usize>(
     space: &S,
     span: Span,
-    (context, batch): (&mut Context<'_, '_, N>, &mut MlockBatch<M>),
+    both: Both<'_, '_, '_, N, M>,
     mut work: impl FnMut(&mut MlockBatch<M>, Pfn),
 ) {
+    let Both { context, batch } = both;
     let lrus = context.lrus;
     context.drain(space);
     batch.drain(lrus, &mut |pfn| space.free(pfn));

@@ -12,7 +12,6 @@ use crate::lock::mlock_pages;
 use crate::munlock::munlock_pages;
 use crate::soft::{Mapping, SoftTable, SoftTableGuard};
 use crate::span::{Levels, Span, Vpn};
-use crate::steps::Steps;
 use crate::table::{AddressSpace, FaultError, MarkError, PageTable, Walk};
 
 /// Where the pages of an area lie.
@@ -55,12 +54,12 @@ const FIRST: u64 = 1 << 20;
 /// once, anonymous, on the LRU lists of its node.
 ///
 /// ```
-/// use pageblock_mlock::{Placement, SoftArea, Steps};
+/// use pageblock_mlock::{Placement, SoftArea};
 /// let tables = SoftArea::descriptors(Placement::Interleaved, 2048);
 /// let area = SoftArea::new(Placement::Interleaved, 2048, &tables);
 /// area.lock();
 /// assert_eq!(area.nr_mlock(), 2048);
-/// area.unlock(Steps::seed(7));
+/// area.unlock();
 /// assert_eq!(area.nr_mlock(), 0);
 /// ```
 #[derive(Debug)]
@@ -119,28 +118,33 @@ impl<'m> SoftArea<'m> {
         self.nodes.iter().map(|lru| lru.counters().nr_mlock()).sum()
     }
 
-    fn with(&self, steps: Steps, work: impl FnOnce(&mut Context<'_, 'm, 14>)) {
+    fn with(&self, work: impl FnOnce(&mut Context<'_, 'm, 14>)) {
         let Ok(lrus) = Lrus::new(&self.nodes) else { return };
         let mut vecs = Pagevecs::new();
-        work(&mut Context::new(lrus, &mut vecs).with_steps(steps));
+        work(&mut Context::new(lrus, &mut vecs));
         vecs.drain(lrus, &mut |pfn| self.free(pfn));
     }
 
     /// Locks the whole area.
     pub fn lock(&self) {
         self.locked.store(true, Ordering::SeqCst);
-        self.with(Steps::default(), |context| mlock_pages(self, self.span(self.pages), context));
+        self.with(|context| mlock_pages(self, self.span(self.pages), context));
     }
 
-    /// Unlocks the whole area in the given way; the CPU's pagevecs are empty before and after.
-    pub fn unlock(&self, steps: Steps) {
-        self.unlock_first(self.pages, steps);
-    }
-
-    /// Unlocks the first `pages` pages only.
-    pub fn unlock_first(&self, pages: u64, steps: Steps) {
+    /// Unlocks the whole area; the CPU's pagevecs are empty before and after.
+    pub fn unlock(&self) {
         self.locked.store(false, Ordering::SeqCst);
-        self.with(steps, |context| munlock_pages(self, self.span(pages), context));
+        self.with(|context| munlock_pages(self, self.span(self.pages), context));
+    }
+
+    /// Unlocks the first `pages` pages in the given way.
+    #[cfg(feature = "history")]
+    pub fn unlock_with(&self, pages: u64, steps: crate::Steps) {
+        self.locked.store(false, Ordering::SeqCst);
+        self.with(|context| {
+            context.steps = steps;
+            munlock_pages(self, self.span(pages), context);
+        });
     }
 
     fn span(&self, pages: u64) -> Span {

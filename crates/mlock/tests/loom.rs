@@ -134,7 +134,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 }
 
 fn both_forms(model: fn(Steps)) {
-    for steps in [Steps::default(), Steps::seed(7)] {
+    for steps in [Steps::default(), Steps::first(7)] {
         explore(move || model(steps));
     }
 }
@@ -225,7 +225,7 @@ fn munlock_against_a_new_lock_of_the_page() {
     static TAKEN_BACK: AtomicUsize = AtomicUsize::new(0);
     // The older form of mlock sets the flag without the LRU lock.
     for (unlock, lock) in [(8, 8), (7, 8), (8, 7), (7, 7)] {
-        let form = |number: u8| if number == 8 { Steps::default() } else { Steps::seed(number) };
+        let form = |number: u8| if number == 8 { Steps::default() } else { Steps::first(number) };
         let (unlock, lock) = (form(unlock), form(lock));
         explore(move || {
             let space = Space::new(1, true);

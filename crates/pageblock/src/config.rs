@@ -2,7 +2,9 @@
 
 use core::ops::Range;
 
-use pageblock_buddy::{BoostRule, Distances, FairPolicy, Policy, Reserves, WatermarkRule};
+#[cfg(feature = "history")]
+use pageblock_buddy::FairPolicy;
+use pageblock_buddy::{BoostRule, Distances, Policy, Reserves, WatermarkRule};
 use pageblock_compaction::Config as CompactionConfig;
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
 use pageblock_memmap::{PhysRange, ZoneLimits};
@@ -11,6 +13,9 @@ use pageblock_reclaim::Config as ReclaimConfig;
 
 use crate::dirty::DirtyLimit;
 use crate::error::ConfigError;
+use crate::history::Settings;
+#[cfg(feature = "history")]
+use crate::history::SlowPath;
 
 /// Most ranges that [`Config::reserve`] takes.
 pub const MAX_RESERVATIONS: usize = 32;
@@ -19,8 +24,8 @@ pub const MAX_RESERVATIONS: usize = 32;
 ///
 /// ```
 /// use pageblock::{Config, ZoneSpreading};
-/// let config = Config::linux_6_1();
-/// assert_eq!(config.spreading(ZoneSpreading::On), config);
+/// let linux = Config::linux_6_1();
+/// assert_eq!(linux.spreading(ZoneSpreading::On), linux);
 /// assert_ne!(Config::new().spreading(ZoneSpreading::On), Config::new());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,21 +40,39 @@ pub enum ZoneSpreading {
     Off,
 }
 
-/// The order in which a request takes its measures when the first attempt fails.
+/// A setting for [`Config::experiment`]: how a mechanism works, rather than how much of it a machine is to have.
 ///
 /// ```
-/// use pageblock::{Config, SlowPath};
-/// assert_eq!(Config::new().slow_path(SlowPath::Linux3_13).slow_path(SlowPath::Linux6_1), Config::new());
+/// use pageblock::{Config, Experiment, Policy};
+/// let linux = Config::new().experiment(Experiment::Policy(Policy::linux_6_1()));
+/// assert_ne!(linux, Config::new());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SlowPath {
-    /// Compaction asynchronously before everything else, for every high order; then reclaim; then, for orders that are not costly,
-    /// again and again; compaction synchronously at last. A request without [`Gfp::KSWAPD_RECLAIM`](crate::Gfp) gives up as
-    /// soon as compaction is deferred or contended (the huge pages of that time).
-    Linux3_13,
-    /// Compaction first only where reclaim would be of little use; then rounds of reclaim and compaction, the latter with
-    /// rising determination, for as long as either promises something.
-    Linux6_1,
+#[non_exhaustive]
+pub enum Experiment {
+    /// How migrate types fall back on one another.
+    Policy(Policy),
+    /// By which rule low and high watermarks follow from min.
+    WatermarkRule(WatermarkRule),
+    /// The boost of watermarks, with its arithmetic.
+    Boost(BoostRule),
+    /// How zones are compacted. Takes effect where the platform has a [`migrator`](pageblock_frame::Hooks::migrator).
+    Compaction(CompactionConfig),
+    /// How memory is reclaimed, where the platform has a [`reclaimer`](pageblock_frame::Hooks::reclaimer).
+    Reclaim(ReclaimConfig),
+    /// The fair-zone policy (Linux 3.12 to 4.7): a node's zones serve in proportion to their sizes. Every allocation is charged, so
+    /// that none takes the shortest way to its list. Default: off.
+    #[cfg(feature = "history")]
+    FairZones(FairPolicy),
+    /// `vm.fragment_stall_order` (*Fragmentation avoidance and stalls*, patch 4; never merged): a movable request that may wait does so
+    /// once, for at most 20 ms, before it takes from a free block of another type that is smaller than this order. 0 to one more than
+    /// [`max_order`](Config::max_order); 0, the default, for never; 4 is what the patch sets. Without effect under
+    /// [`ZoneSpreading::Throughout`], which reclaims and compacts instead.
+    #[cfg(feature = "history")]
+    StallOrder(u8),
+    /// The order of the slow path's measures.
+    #[cfg(feature = "history")]
+    SlowPath(SlowPath),
 }
 
 /// How the allocator is to behave. A `const` builder: every method returns the changed configuration; nothing is
@@ -80,15 +103,11 @@ pub struct Config {
     pub(crate) reserves: Reserves,
     pub(crate) spreading: ZoneSpreading,
     pub(crate) boost: BoostRule,
-    pub(crate) stall_order: u8,
-    pub(crate) fair: FairPolicy,
     pub(crate) dirty_limit: DirtyLimit,
-    /// Patches of the series of 2018 that a preset asked for.
-    pub(crate) patches: u8,
+    pub(crate) history: Settings,
     pub(crate) pcp: Option<PcpConfig>,
     pub(crate) compaction: Option<CompactionConfig>,
     pub(crate) reclaim: ReclaimConfig,
-    pub(crate) slow_path: SlowPath,
     /// `None` if the table that was given is none.
     pub(crate) distances: Option<Distances>,
 }
@@ -109,16 +128,26 @@ impl Config {
             policy: Policy::new(),
             reserves: Reserves::new(),
             spreading: ZoneSpreading::Throughout,
-            boost: BoostRule { factor: BOOST_FACTOR, ..BoostRule::new() },
-            stall_order: 0,
-            fair: FairPolicy::Off,
+            boost: BoostRule::with_factor(BOOST_FACTOR),
             dirty_limit: DirtyLimit::new(),
-            patches: 0,
+            history: Settings::new(),
             pcp: Some(PcpConfig::new()),
             compaction: Some(CompactionConfig::new()),
             reclaim: ReclaimConfig::linux_6_1(),
-            slow_path: SlowPath::Linux6_1,
             distances: Some(Distances::new()),
+        }
+    }
+
+    /// As Linux 6.1.
+    #[must_use]
+    pub const fn linux_6_1() -> Self {
+        Self {
+            policy: Policy::linux_6_1(),
+            spreading: ZoneSpreading::On,
+            pcp: Some(PcpConfig::linux_6_1()),
+            boost: BoostRule::new(),
+            compaction: Some(CompactionConfig::linux_6_1()),
+            ..Self::new()
         }
     }
 
@@ -170,13 +199,6 @@ impl Config {
         self
     }
 
-    /// How migrate types fall back on one another.
-    #[must_use]
-    pub const fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
     /// `vm.min_free_kbytes`, in KiB; `None`, the default, computes it from the size of memory.
     #[must_use]
     pub const fn min_free_kbytes(mut self, kbytes: Option<u64>) -> Self {
@@ -188,13 +210,6 @@ impl Config {
     #[must_use]
     pub const fn watermark_scale_factor(mut self, ten_thousandths: u64) -> Self {
         self.reserves.watermark_scale_factor = ten_thousandths;
-        self
-    }
-
-    /// By which rule low and high watermarks follow from min.
-    #[must_use]
-    pub const fn watermark_rule(mut self, rule: WatermarkRule) -> Self {
-        self.reserves.rule = rule;
         self
     }
 
@@ -213,30 +228,12 @@ impl Config {
         self
     }
 
-    /// `vm.watermark_boost_factor` and its arithmetic: a mixing raises the zone's watermarks by a pageblock, so that kswapd frees more,
-    /// up to so many ten-thousandths of the high watermark; 0 to 2^31 - 1, 0 for no boost. Default: 60,000; Linux's is 15,000. Without a
+    /// `vm.watermark_boost_factor`: a mixing raises the zone's watermarks by a pageblock, so that kswapd frees more, up to so many
+    /// ten-thousandths of the high watermark; 0 to 2^31 - 1, 0 for no boost. Default: 60,000; Linux's is 15,000. Without a
     /// [`Hooks::reclaimer`](pageblock_frame::Hooks::reclaimer) nothing could free more, and nothing is boosted.
     #[must_use]
-    pub const fn watermark_boost(mut self, rule: BoostRule) -> Self {
-        self.boost = rule;
-        self
-    }
-
-    /// `vm.fragment_stall_order` (seed 002, 2018 series, patch 4; never merged): a movable request that may wait does so once, for at
-    /// most 20 ms, before it takes from a free block of another type that is smaller than this order. 0 to one more than
-    /// [`max_order`](Self::max_order); 0, the default, for never; 4 is what the patch sets. Without effect under
-    /// [`ZoneSpreading::Throughout`], which reclaims and compacts instead.
-    #[must_use]
-    pub const fn fragment_stall_order(mut self, order: u8) -> Self {
-        self.stall_order = order;
-        self
-    }
-
-    /// The fair-zone policy (Linux 3.12 to 4.7, seed 003): a node's zones serve in proportion to their sizes. Every allocation is charged, so
-    /// that none takes the shortest way to its list. Default: off.
-    #[must_use]
-    pub const fn fair_zones(mut self, policy: FairPolicy) -> Self {
-        self.fair = policy;
+    pub const fn watermark_boost_factor(mut self, ten_thousandths: u64) -> Self {
+        self.boost.factor = ten_thousandths;
         self
     }
 
@@ -258,25 +255,38 @@ impl Config {
         self
     }
 
-    /// How zones are compacted; `None` for not at all. Takes effect where the platform has a
-    /// [`migrator`](pageblock_frame::Hooks::migrator). Default: [`pageblock_compaction::Config::new`].
+    /// Zones are not compacted, though the platform has a [`migrator`](pageblock_frame::Hooks::migrator).
     #[must_use]
-    pub const fn compaction(mut self, compaction: Option<CompactionConfig>) -> Self {
-        self.compaction = compaction;
+    pub const fn without_compaction(mut self) -> Self {
+        self.compaction = None;
         self
     }
 
-    /// How memory is reclaimed, where the platform has a [`reclaimer`](pageblock_frame::Hooks::reclaimer).
+    /// `vm.compaction_proactiveness`, 0 to 100: how readily kcompactd works ahead of demand; 0 for never. Default: 20.
     #[must_use]
-    pub const fn reclaim(mut self, reclaim: ReclaimConfig) -> Self {
-        self.reclaim = reclaim;
+    pub const fn compaction_proactiveness(mut self, percent: u8) -> Self {
+        if let Some(compaction) = &mut self.compaction {
+            compaction.proactiveness = percent;
+        }
         self
     }
 
-    /// What a request does, and in which order, when its first attempt fails.
+    /// A setting that no kernel changes: for those who compare mechanisms, or reproduce a published figure.
     #[must_use]
-    pub const fn slow_path(mut self, form: SlowPath) -> Self {
-        self.slow_path = form;
+    pub const fn experiment(mut self, setting: Experiment) -> Self {
+        match setting {
+            Experiment::Policy(policy) => self.policy = policy,
+            Experiment::WatermarkRule(rule) => self.reserves.rule = rule,
+            Experiment::Boost(rule) => self.boost = rule,
+            Experiment::Compaction(compaction) => self.compaction = Some(compaction),
+            Experiment::Reclaim(reclaim) => self.reclaim = reclaim,
+            #[cfg(feature = "history")]
+            Experiment::FairZones(policy) => self.history.fair = policy,
+            #[cfg(feature = "history")]
+            Experiment::StallOrder(order) => self.history.stall_order = order,
+            #[cfg(feature = "history")]
+            Experiment::SlowPath(form) => self.history.slow_path = form,
+        }
         self
     }
 
@@ -332,14 +342,7 @@ impl Config {
         if self.boost.factor > MOST_BOOST_FACTOR {
             return Err(ConfigError::WatermarkBoostFactor { given: self.boost.factor });
         }
-        let most = self.max_order.as_u8() + 1;
-        if self.stall_order > most {
-            return Err(ConfigError::FragmentStallOrder { given: self.stall_order, most });
-        }
-        if self.patches > MOST_PATCHES {
-            return Err(ConfigError::Patches { given: self.patches });
-        }
-        Ok(())
+        self.history.check(self.max_order)
     }
 }
 
@@ -351,8 +354,6 @@ const BOOST_FACTOR: u64 = 60_000;
 const MOST_MIN_FREE_KBYTES: u64 = i32::MAX as u64;
 /// The same.
 const MOST_BOOST_FACTOR: u64 = i32::MAX as u64;
-/// Patches of the series of 2018.
-const MOST_PATCHES: u8 = 4;
 
 impl Default for Config {
     fn default() -> Self {

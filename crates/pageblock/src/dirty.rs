@@ -53,11 +53,6 @@ impl DirtyLimit {
         Self::Nodes { percent: 20 }
     }
 
-    /// Linux 3.3's.
-    pub(crate) const fn linux_3_3() -> Self {
-        Self::Zones { percent: 20 }
-    }
-
     /// A share that is none.
     pub(crate) const fn fault(self) -> Option<u8> {
         match self {

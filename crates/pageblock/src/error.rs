@@ -59,6 +59,7 @@ pub enum ConfigError {
         given: u64,
     },
     /// `fragment_stall_order` is beyond all orders.
+    #[cfg(feature = "history")]
     #[error("fragment_stall_order {given} is not in 0..={most}")]
     FragmentStallOrder {
         /// The value.
@@ -73,6 +74,7 @@ pub enum ConfigError {
         given: u8,
     },
     /// A preset was asked for more patches than its series has.
+    #[cfg(feature = "history")]
     #[error("{given} patches of the series of 2018; it has four")]
     Patches {
         /// How many.

@@ -53,7 +53,7 @@ impl<P: Platform> FastPaths<P> {
             let _ = self.lists.set(lists);
             self.free.set_for_words(lists);
         }
-        if inner.fair.is_on() {
+        if inner.history.zones_take_turns() {
             // Every request asks whose turn it is, and is charged.
             return;
         }

@@ -14,9 +14,9 @@ use pageblock_reclaim::Kswapd;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::{ConfigError, InitError};
+use crate::history::History;
 use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
 use crate::slowpath::LastDrain;
-use crate::stall::StallCounters;
 
 /// What will be built, before a byte of memory is touched.
 #[derive(Debug)]
@@ -105,12 +105,9 @@ impl Plan {
             nodes,
             cpus,
             max_order: self.config.max_order,
-            slow_path: self.config.slow_path,
             spreading: self.config.spreading,
-            fair: self.config.fair,
             dirty_limit: self.config.dirty_limit,
-            stall_order: self.config.stall_order,
-            stalls: StallCounters::new(),
+            history: History::new(self.config.history),
             counters: Counters::new(),
             last_drain: LastDrain::new(),
             reserves: self.config.reserves,
@@ -190,7 +187,8 @@ impl Plan {
         let boost = if P::hooks().reclaimer().is_some() { self.config.boost } else { BoostRule::off() };
         let zones = carver.take_with(self.zones.len(), |i| {
             let zone = self.zones.get(i)?;
-            let Config { policy, stall_order, .. } = self.config;
+            let Config { policy, history, .. } = self.config;
+            let stall_order = history.stall_order();
             let config = ZoneConfig { max_order, policy, boost, stall_order, ..zone_config(zone) };
             let made = Zone::new::<P>(config, storage.next()?);
             made.map_err(|error| failure = error.into()).ok()

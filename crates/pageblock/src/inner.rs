@@ -1,6 +1,6 @@
 //! What an initialised allocator is made of. Nothing here changes after boot but the zones, which have their own locks.
 
-use pageblock_buddy::{FairPolicy, FreeError, Node, Reserves, Zone};
+use pageblock_buddy::{FreeError, Node, Reserves, Zone};
 use pageblock_compaction::{CompactZone, Compactor, Kcompactd};
 use pageblock_frame::sync::{AtomicU32, Pinned};
 use pageblock_frame::{AllocFlags, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
@@ -8,12 +8,12 @@ use pageblock_memmap::{Region, RegionReport};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 
-use crate::config::{SlowPath, ZoneSpreading};
+use crate::config::ZoneSpreading;
 use crate::counters::Counters;
 use crate::dirty::DirtyLimit;
 use crate::error::AddError;
+use crate::history::History;
 use crate::slowpath::LastDrain;
-use crate::stall::StallCounters;
 
 /// Low bits of a request's flags that decide its zone (four bits) and its migrate type (two, one of them shared).
 pub(crate) const PLACE_BITS: u32 = 0x1f;
@@ -40,13 +40,10 @@ pub(crate) struct Inner<P: Platform> {
     /// By CPU number.
     pub(crate) cpus: &'static [CpuEntry],
     pub(crate) max_order: Order,
-    pub(crate) slow_path: SlowPath,
     pub(crate) spreading: ZoneSpreading,
-    pub(crate) fair: FairPolicy,
     pub(crate) dirty_limit: DirtyLimit,
-    /// Requests stall before they mix below this order; 0: none does.
-    pub(crate) stall_order: u8,
-    pub(crate) stalls: StallCounters,
+    /// What only old kernels did; nothing without the feature of that name.
+    pub(crate) history: History,
     pub(crate) counters: Counters,
     pub(crate) last_drain: LastDrain,
     pub(crate) reserves: Reserves,

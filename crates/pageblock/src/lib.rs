@@ -51,18 +51,20 @@ mod config;
 mod counters;
 mod dirty;
 mod error;
-mod fair;
 mod fast;
 mod frames;
+#[cfg(feature = "history")]
+mod history;
+#[cfg(not(feature = "history"))]
+#[path = "no_history.rs"]
+mod history;
 mod init;
 mod inner;
 mod percpu;
-mod presets;
 mod pressure;
 mod report;
 mod request;
 mod slowpath;
-mod stall;
 mod stats;
 mod threads;
 mod view;
@@ -71,21 +73,24 @@ mod zones;
 
 pub use allocator::PageAllocator;
 pub use builder::RequestBuilder;
-pub use config::{Config, MAX_RESERVATIONS, SlowPath, ZoneSpreading};
+pub use config::{Config, Experiment, MAX_RESERVATIONS, ZoneSpreading};
 pub use dirty::DirtyLimit;
 pub use error::{AddError, AllocError, CompactError, ConfigError, InitError};
 pub use frames::{FrameRun, Frames, Parts, RawFrames};
+#[cfg(feature = "history")]
+pub use history::{STALL_BUCKETS, STALL_LIMIT, SlowPath, Stalls};
 pub use report::Report;
-pub use stall::{STALL_BUCKETS, STALL_LIMIT, Stalls};
 pub use stats::Stats;
 pub use vmstat::VmStat;
 pub use zones::ZoneView;
 
 // What signatures, traits and errors of this crate name: a kernel depends on no other crate of the family.
 pub use pageblock_buddy::{
-    AllocAtError, BoostArithmetic, BoostRule, Distances, FairPolicy, FreeCounts, FreeError, Policy, Reserves,
-    Violation, WatermarkRule, Watermarks, Zone, ZoneError, ZoneEvents,
+    AllocAtError, BoostRule, Distances, FreeCounts, FreeError, Policy, Reserves, Violation, WatermarkRule, Watermarks,
+    Zone, ZoneError, ZoneEvents,
 };
+#[cfg(feature = "history")]
+pub use pageblock_buddy::{BoostArithmetic, FairPolicy};
 pub use pageblock_compaction::{
     Config as CompactionConfig, ContigError, Next, Patches, Search, VmStat as CompactionVmStat,
 };

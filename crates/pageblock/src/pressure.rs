@@ -1,6 +1,6 @@
 //! What shortage and fragmentation do to a zone, as seen from outside: boosts that kswapd is to be told of, counts.
 
-use pageblock_buddy::{BoostArithmetic, Zone, ZoneEvents};
+use pageblock_buddy::{Zone, ZoneEvents};
 use pageblock_frame::{AllocFlags, Hooks, Order, PAGEBLOCK_ORDER, Platform};
 
 use crate::PageAllocator;
@@ -35,7 +35,7 @@ fn wake_for_block<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>, flags: AllocFl
 #[cold]
 fn wake_for_boost<P: Platform>(inner: &'static Inner<P>, zone: &'static Zone<'static>, flags: AllocFlags) {
     // As posted, whoever mixed woke it, permitted or not.
-    let may_wake = flags.contains(AllocFlags::KSWAPD) || zone.boost_rule().arithmetic == BoostArithmetic::Posted;
+    let may_wake = flags.contains(AllocFlags::KSWAPD) || zone.boost_rule().is_posted();
     if may_wake && zone.take_boosted() {
         wake_kswapd(inner, zone, Order::ZERO, zone.kind());
     }

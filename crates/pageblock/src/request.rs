@@ -7,7 +7,7 @@ use pageblock_frame::{AllocFlags, Gfp, Hooks, MigrateType, NodeId, Order, Pfn, P
 use crate::config::ZoneSpreading;
 use crate::error::AllocError;
 use crate::inner::{Inner, NO_ZONE, NodeEntry};
-use crate::{pressure, slowpath, stall};
+use crate::{pressure, slowpath};
 
 /// What asks for whole pageblocks first: the preferred node is looked at twice.
 const MIXING: AllocFlags = AllocFlags::NOFRAGMENT.union(AllocFlags::FRAGMENT_STALL);
@@ -152,7 +152,7 @@ impl<P: Platform> Request<P> {
         let local = self.zones().next().map(Zone::node);
         self.walk_zones(flags, local).or_else(|| {
             if flags.contains(AllocFlags::FRAGMENT_STALL) {
-                stall::stall(self);
+                self.stall();
             }
             self.walk_zones(flags.difference(MIXING), None)
         })

@@ -98,7 +98,7 @@ vmstat! {
     pageoutrun,
     /// Times that an owner gave up something large as the last resort.
     oom_kill,
-    /// Requests that waited rather than mix migrate types (seed 002; never merged).
+    /// Requests that waited rather than mix migrate types (*Fragmentation avoidance and stalls*, patch 4; never merged; counted with the feature `history`).
     fragment_stall,
     /// Frames moved by compaction.
     pgmigrate_success,
@@ -167,7 +167,7 @@ impl VmStat {
             stat.nr_pcp_pages += PcpLists::frames(lists);
             stat.pcp_busy += lists.met_busy();
         }
-        stat.fragment_stall = inner.stalls.read().count;
+        stat.fragment_stall = inner.history.stall_count();
         stat
     }
 

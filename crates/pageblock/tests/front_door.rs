@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pageblock::{
     AddError, AllocAtError, AllocError, CompactError, CompactionConfig, Config, ConfigError, ContigError, CpuId,
-    DirtyLimit, Event, FairPolicy, FilePages, Frames, FreeError, Gfp, GfpError, Hooks, InitError, Interrupt, IrqState,
-    IsolateRequest, ListSet, Migrate, MigrateMode, Move, MoveError, NodeId, Order, PageAllocator, PcpConfig, PcpError,
-    Pfn, Platform, Policy, PutBack, RawFrames, Reclaim, ReclaimConfig, Refusal, Region, Shrink, Shrunk, SlowPath,
-    ZoneKind, ZoneLimits, ZoneSpreading,
+    DirtyLimit, Event, Experiment, FairPolicy, FilePages, Frames, FreeError, Gfp, GfpError, Hooks, InitError,
+    Interrupt, IrqState, IsolateRequest, ListSet, Migrate, MigrateMode, Move, MoveError, NodeId, Order, PageAllocator,
+    PcpConfig, PcpError, Pfn, Platform, Policy, PutBack, RawFrames, Reclaim, ReclaimConfig, Refusal, Region, Shrink,
+    Shrunk, SlowPath, ZoneKind, ZoneLimits, ZoneSpreading,
 };
 
 struct Kernel;
@@ -110,14 +110,14 @@ fn every_configuration_is_built_from_here() {
     let policy = Policy { keep_whole: true, ..Policy::linux_6_1() };
     assert!(policy.highatomic);
     let config = Config::new()
-        .policy(policy)
+        .experiment(Experiment::Policy(policy))
         .per_cpu_lists(Some(PcpConfig { set: ListSet::Typed, ..PcpConfig::new() }))
-        .compaction(Some(CompactionConfig::new()))
-        .reclaim(ReclaimConfig::linux_6_1())
+        .experiment(Experiment::Compaction(CompactionConfig::new()))
+        .experiment(Experiment::Reclaim(ReclaimConfig::linux_6_1()))
         .dirty_limit(DirtyLimit::new())
-        .fair_zones(FairPolicy::Off)
+        .experiment(Experiment::FairZones(FairPolicy::Off))
         .spreading(ZoneSpreading::On)
-        .slow_path(SlowPath::Linux6_1)
+        .experiment(Experiment::SlowPath(SlowPath::Linux6_1))
         .zones(ZoneLimits::x86_64());
     boot(&config);
     assert!(matches!(config.cpus(0).check(), Err(ConfigError::Cpus { given: 0 })));

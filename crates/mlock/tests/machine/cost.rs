@@ -32,22 +32,23 @@ fn walks(steps: Steps, pages: u64, stride: usize) -> u64 {
 #[test]
 fn page_table_round_trips_follow_the_cost_table() {
     for patches in 0..7 {
-        assert_eq!(walks(Steps::seed(patches), 28, 2), 28, "a walk a page");
+        assert_eq!(walks(Steps::first(patches), 28, 2), 28, "a walk a page");
     }
-    assert_eq!(walks(Steps::seed(7), 28, 2), 2, "one hold of the lock for each vector of 14");
+    assert_eq!(walks(Steps::first(7), 28, 2), 2, "one hold of the lock for each vector of 14");
     let merged = Steps::linux_3_12(Accounting::Exact);
     assert_eq!(walks(merged, 28, 2), 4, "a walk and a locked look-up for each vector");
     assert_eq!(walks(Steps::default(), 28, 2), 1, "one hold of the table's lock");
     // Nodes alternate: one page a vector.
-    assert_eq!(walks(Steps::seed(6), 28, 1), 28);
-    assert_eq!(walks(Steps::seed(7), 28, 1), 28);
+    assert_eq!(walks(Steps::first(6), 28, 1), 28);
+    assert_eq!(walks(Steps::first(7), 28, 1), 28);
     assert_eq!(walks(merged, 28, 1), 56, "both round trips for every page");
     assert_eq!(walks(Steps::default(), 28, 1), 1, "the other zone waits in the bitmap");
 }
 
 #[test]
 fn pages_of_each_zone_end_up_on_their_own_list_in_address_order() {
-    for steps in [Steps::seed(0), Steps::seed(2), Steps::seed(4), Steps::seed(5), Steps::seed(7), Steps::default()] {
+    for steps in [Steps::first(0), Steps::first(2), Steps::first(4), Steps::first(5), Steps::first(7), Steps::default()]
+    {
         let tables = tables(FRAMES);
         let nodes = nodes(&tables, Unevictable::Linked);
         let machine = Machine::new(&nodes);
@@ -126,7 +127,7 @@ impl AddressSpace for Folded<'_> {
 
 #[test]
 fn no_form_reads_past_the_end_of_a_table_with_folded_levels() {
-    for steps in (0..8).map(Steps::seed).chain([Steps::default()]) {
+    for steps in (0..8).map(Steps::first).chain([Steps::default()]) {
         let tables = tables(FRAMES);
         let nodes = nodes(&tables, Unevictable::Linked);
         let machine = Folded(Machine::new(&nodes));

@@ -60,7 +60,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn steps(form: u8) -> Steps {
-    if form == 8 { Steps::default() } else { Steps::seed(form) }
+    if form == 8 { Steps::default() } else { Steps::first(form) }
 }
 
 /// What is locked, by page of the address space.

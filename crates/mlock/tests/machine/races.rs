@@ -12,7 +12,7 @@ use crate::common::{BASE, FRAMES, Machine, NODES, frame, nodes, tables};
 
 /// Every form: the seed's eight columns and the default.
 fn forms() -> impl Iterator<Item = Steps> {
-    (0..8).map(Steps::seed).chain([Steps::default()])
+    (0..8).map(Steps::first).chain([Steps::default()])
 }
 
 fn span(pages: std::ops::Range<u64>) -> Span {
@@ -68,7 +68,7 @@ fn a_page_that_somebody_else_has_is_stranded_and_rescued_later() {
 
 #[test]
 fn the_historical_fault_leaves_stranded_pages_counted() {
-    let steps = Steps { accounting: Accounting::Leaky, ..Steps::seed(7) };
+    let steps = Steps { accounting: Accounting::Leaky, ..Steps::first(7) };
     let tables = tables(FRAMES);
     let nodes = nodes(&tables, Unevictable::Linked);
     let machine = Machine::new(&nodes);
@@ -332,8 +332,8 @@ fn each_step_comes_with_its_patch() {
     };
     for patches in 0..=8u8 {
         let expected: [bool; 7] = std::array::from_fn(|patch| (patch as u8) < patches);
-        assert_eq!(flags(Steps::seed(patches)), expected, "{patches} patches");
-        assert!(!Steps::seed(patches).runs);
+        assert_eq!(flags(Steps::first(patches)), expected, "{patches} patches");
+        assert!(!Steps::first(patches).runs);
     }
 }
 

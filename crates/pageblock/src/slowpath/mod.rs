@@ -19,8 +19,8 @@
 //! at_last            again, whatever that mixes, and with the watermarks' boost
 //! ```
 //!
-//! The order of the rungs is a [`SlowPath`](crate::SlowPath): `linux_6_1.rs` and `linux_3_13.rs` read as
-//! `__alloc_pages_slowpath()` of their time; `alone.rs` is what remains of them on a platform where nobody moves memory or gives
+//! The order of the rungs: `linux_6_1.rs` reads as `__alloc_pages_slowpath()` of its time (and, with the feature `history`,
+//! `history/linux_3_13.rs`); `alone.rs` is what remains of them on a platform where nobody moves memory or gives
 //! it up, and then the rest is not linked.
 //!
 //! # Invariants
@@ -31,6 +31,8 @@
 mod alone;
 mod attempts;
 mod compact;
+#[cfg(feature = "history")]
+#[path = "../history/linux_3_13.rs"]
 mod linux_3_13;
 mod linux_6_1;
 mod lists;
@@ -47,7 +49,6 @@ use pageblock_compaction::Priority;
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, Hooks, Pfn, Platform};
 
-use crate::config::SlowPath;
 use crate::error::AllocError;
 use crate::request::Request;
 use reclaim::Reclaimed;
@@ -108,10 +109,7 @@ impl<P: Platform> Climb<P> {
 
     /// Memory may be moved for the request: what is in the way may have to be written first.
     const fn may_compact(&self) -> bool {
-        match self.request.inner.slow_path {
-            SlowPath::Linux3_13 => self.has(Gfp::IO.union(Gfp::FS)),
-            SlowPath::Linux6_1 => self.has(Gfp::IO),
-        }
+        self.has(self.request.inner.history.compaction_needs())
     }
 
     fn is_costly(&self) -> bool {
@@ -136,16 +134,22 @@ pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError
         emergencies: 0,
         mixes: false,
     };
-    let alone = P::hooks().migrator().is_none() && P::hooks().reclaimer().is_none();
-    let end = match request.inner.slow_path {
-        _ if alone => alone::climb(&climb),
-        SlowPath::Linux3_13 => linux_3_13::climb(&mut climb),
-        SlowPath::Linux6_1 => linux_6_1::climb(&mut climb),
-    };
-    let error = match end {
+    let error = match ladder(&mut climb) {
         Step::Break(Ok(pfn)) => return Ok(pfn),
         Step::Break(Err(error)) => error,
         Step::Continue(()) => AllocError::OutOfMemory,
     };
     climb.request.at_last().ok_or(error)
+}
+
+/// The rungs in their order.
+fn ladder<P: Platform>(climb: &mut Climb<P>) -> Step {
+    if P::hooks().migrator().is_none() && P::hooks().reclaimer().is_none() {
+        return alone::climb(climb);
+    }
+    #[cfg(feature = "history")]
+    if climb.request.inner.history.old_slow_path() {
+        return linux_3_13::climb(climb);
+    }
+    linux_6_1::climb(climb)
 }

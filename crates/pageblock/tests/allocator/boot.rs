@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use pageblock::{
-    AddError, AllocError, BoostRule, Config, ConfigError, FreeError, Gfp, InitError, NodeId, Order, PageAllocator, Pfn,
-    Platform, Region, RegionKind, ZoneKind, ZoneLimits,
+    AddError, AllocError, BoostRule, Config, ConfigError, Experiment, FreeError, Gfp, InitError, NodeId, Order,
+    PageAllocator, Pfn, Platform, Region, RegionKind, ZoneKind, ZoneLimits,
 };
 use pageblock_memmap::{RegionError, ZoneLimitError};
 use pageblock_testkit::host::Quiet;
@@ -75,10 +75,10 @@ fn every_bad_value_is_refused_by_name() {
             ConfigError::LowmemReserveRatio { zone: ZoneKind::Dma32, given: 1 << 31 },
         ),
         (
-            plain.watermark_boost(BoostRule { factor: 1 << 31, ..BoostRule::new() }),
+            plain.experiment(Experiment::Boost(BoostRule { factor: 1 << 31, ..BoostRule::new() })),
             ConfigError::WatermarkBoostFactor { given: 1 << 31 },
         ),
-        (plain.fragment_stall_order(12), ConfigError::FragmentStallOrder { given: 12, most: 11 }),
+        (plain.experiment(Experiment::StallOrder(12)), ConfigError::FragmentStallOrder { given: 12, most: 11 }),
         (Config::linux_4_20(5), ConfigError::Patches { given: 5 }),
         (plain.movable_share(100), ConfigError::MovableShare { given: 100 }),
         (plain.distances(&[10, 20, 20]), ConfigError::Distances),

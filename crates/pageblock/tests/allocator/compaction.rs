@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pageblock::{
-    AllocError, CompactError, CompactionConfig, Config, ContigError, Gfp, MigrateType, Next, NodeId, Order,
+    AllocError, CompactError, CompactionConfig, Config, ContigError, Experiment, Gfp, MigrateType, Next, NodeId, Order,
     PageAllocator, PcpConfig, Pfn, PfnRange, SlowPath, ZoneKind, ZoneLimits,
 };
 use pageblock_frame::FrameState;
@@ -130,7 +130,7 @@ fn who_cannot_wait_or_frees_memory_by_using_it_compacts_nothing() {
 
 #[test]
 fn nothing_is_compacted_where_it_is_switched_off() {
-    let scene = Scene::<1>::new(&Config::new().compaction(None));
+    let scene = Scene::<1>::new(&Config::new().without_compaction());
     scene.scatter(4);
     let (result, events) = record(|| scene.frames.alloc_order(HUGE, Gfp::HIGHUSER_MOVABLE).map(drop));
     assert_eq!((result, compactions(&events)), (Err(AllocError::OutOfMemory), 0));
@@ -142,7 +142,7 @@ fn nothing_is_compacted_where_it_is_switched_off() {
 #[test]
 fn a_huge_page_that_would_be_nice_to_have_gives_up_when_compaction_is_deferred() {
     for form in [SlowPath::Linux6_1, SlowPath::Linux3_13] {
-        let scene = Scene::<1>::new(&Config::new().slow_path(form));
+        let scene = Scene::<1>::new(&Config::new().experiment(Experiment::SlowPath(form)));
         scene.scatter(4);
         let pages: Vec<Pfn> = scene.owner.pages().keys().copied().collect();
         pages.iter().for_each(|pfn| assert!(scene.owner.pin(*pfn, true)));
@@ -198,7 +198,8 @@ fn a_range_is_emptied_and_taken_and_given_back() {
 #[test]
 fn kcompactd_works_for_whoever_cannot_wait() {
     let scene = Scene::<1>::new(
-        &Config::new().compaction(Some(CompactionConfig { proactiveness: 0, ..CompactionConfig::new() })),
+        &Config::new()
+            .experiment(Experiment::Compaction(CompactionConfig { proactiveness: 0, ..CompactionConfig::new() })),
     );
     scene.scatter(4);
     let node = NodeId::new(0);

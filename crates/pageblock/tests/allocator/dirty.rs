@@ -2,7 +2,8 @@
 //! room for more that is dirty; where no zone has all three, kswapd is woken and the limit ignored (claim C13 of seed 003).
 
 use pageblock::{
-    Config, ConfigError, DirtyLimit, FairPolicy, Gfp, PcpConfig, Pfn, Region, Watermarks, ZoneKind, ZoneView,
+    Config, ConfigError, DirtyLimit, Experiment, FairPolicy, Gfp, PcpConfig, Pfn, Region, Watermarks, ZoneKind,
+    ZoneView,
 };
 use pageblock_frame::reclaim::{FilePages, Shrunk};
 
@@ -68,7 +69,8 @@ fn what_will_be_written_goes_where_less_is_dirty() {
 #[test]
 fn the_share_is_of_free_frames_and_files_less_what_the_zone_keeps() {
     for percent in [1, 20, 100] {
-        let frames = boot(&FAIR.fair_zones(FairPolicy::Off).dirty_limit(DirtyLimit::Zones { percent }));
+        let frames =
+            boot(&FAIR.experiment(Experiment::FairZones(FairPolicy::Off)).dirty_limit(DirtyLimit::Zones { percent }));
         let normal = zone(&*frames, 0, ZoneKind::Normal);
         let all = 5_000;
         let reserve = normal.lowmem_reserve().into_iter().max().unwrap();

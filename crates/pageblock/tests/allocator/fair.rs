@@ -1,6 +1,6 @@
 //! The fair-zone policy (seed 003): zones serve in proportion to their sizes, and what its versions differ in.
 
-use pageblock::{Config, FairPolicy, Gfp, PcpConfig, Region, Watermarks, ZoneKind, ZoneLimits, ZoneView};
+use pageblock::{Config, Experiment, FairPolicy, Gfp, PcpConfig, Region, Watermarks, ZoneKind, ZoneLimits, ZoneView};
 use pageblock_frame::Pfn;
 use proptest::prelude::*;
 
@@ -45,14 +45,14 @@ fn a_machine_of_8_gib_splits_37_to_63() {
     let config = Config::linux_3_13().per_cpu_lists(None);
     let map = two_zones(3 * GIB, 5 * GIB);
     for form in FORMS {
-        let frames = boot_on::<OwnThread>(&map, &config.fair_zones(form)).unwrap();
+        let frames = boot_on::<OwnThread>(&map, &config.experiment(Experiment::FairZones(form))).unwrap();
         let batches = [ZoneKind::Dma32, ZoneKind::Normal].map(|kind| zone(&*frames, 0, kind).fair_batch() as f64);
         let expected = batches[0] * 100.0 / (batches[0] + batches[1]);
         assert!((expected - 37.5).abs() < 1.0, "{expected}");
         let split = share(fill(&frames, 300_000, |_| 0));
         assert!((split - expected).abs() <= 2.0, "{form:?}: {split}, expected {expected}");
     }
-    let frames = boot_on::<OwnThread>(&map, &config.fair_zones(FairPolicy::Off)).unwrap();
+    let frames = boot_on::<OwnThread>(&map, &config.experiment(Experiment::FairZones(FairPolicy::Off))).unwrap();
     assert_eq!(fill(&frames, 300_000, |_| 0)[1], 0, "without it Normal serves first");
 }
 
@@ -70,7 +70,7 @@ proptest! {
         let (form, any_order) = form;
         let largest = if any_order { largest } else { 0 };
         let lists = lists.then(PcpConfig::order_zero);
-        let config = Config::linux_3_13().fair_zones(form).per_cpu_lists(lists).min_free_kbytes(Some(4096));
+        let config = Config::linux_3_13().experiment(Experiment::FairZones(form)).per_cpu_lists(lists).min_free_kbytes(Some(4096));
         let frames = boot_on::<OwnThread>(&two_zones(below * MIB, above * MIB), &config).unwrap();
         let batch = |kind| zone(&*frames, 0, kind).fair_batch() as f64;
         let expected = batch(ZoneKind::Dma32) * 100.0 / (batch(ZoneKind::Dma32) + batch(ZoneKind::Normal));
@@ -82,7 +82,8 @@ proptest! {
 /// Each allocation is charged, also one that the CPU's list serves.
 #[test]
 fn what_a_list_serves_is_charged_too() {
-    let config = Config::linux_3_13().fair_zones(FairPolicy::Linux3_17).zones(ZoneLimits::single());
+    let config =
+        Config::linux_3_13().experiment(Experiment::FairZones(FairPolicy::Linux3_17)).zones(ZoneLimits::single());
     let frames = boot_on::<OwnThread>(&memory(GIB), &config).unwrap();
     let normal = zone(&*frames, 0, ZoneKind::Normal);
     let full = normal.fair_batch();
@@ -102,7 +103,7 @@ fn what_a_list_serves_is_charged_too() {
 #[test]
 fn as_released_a_zone_that_jumps_over_nothing_left_is_never_depleted() {
     let split = |form| {
-        let config = Config::linux_3_13().fair_zones(form).per_cpu_lists(None);
+        let config = Config::linux_3_13().experiment(Experiment::FairZones(form)).per_cpu_lists(None);
         let frames = boot_on::<OwnThread>(&two_zones(512 * MIB, 512 * MIB), &config).unwrap();
         // Odd batches, over whose end blocks of two jump.
         let marks = Watermarks { min: 400, low: 500, high: 601 };
@@ -118,7 +119,8 @@ fn as_released_a_zone_that_jumps_over_nothing_left_is_never_depleted() {
 /// Two nodes of 512 MiB, both Normal.
 fn two_nodes(form: FairPolicy) -> Booted<OwnThread> {
     let node = |number: u8, start| Region::from((start, 512 * MIB, true)).with_node(pageblock::NodeId::new(number));
-    let config = Config::linux_3_13().zones(ZoneLimits::single()).per_cpu_lists(None).fair_zones(form);
+    let config =
+        Config::linux_3_13().zones(ZoneLimits::single()).per_cpu_lists(None).experiment(Experiment::FairZones(form));
     let frames = boot_on::<OwnThread>(&[node(0, 0), node(1, GIB)], &config).unwrap();
     pressed::wakes();
     frames
@@ -172,7 +174,10 @@ fn other_nodes_serve_before_kswapd_is_woken_since_3_15() {
 fn reserves_are_respected_and_only_the_rate_of_filling_changes() {
     let map = two_zones(256 * MIB, 512 * MIB);
     let fill_up = |form: FairPolicy| {
-        let config = Config::linux_3_13().fair_zones(form).per_cpu_lists(None).lowmem_reserve_ratio([16, 16, 32, 32]);
+        let config = Config::linux_3_13()
+            .experiment(Experiment::FairZones(form))
+            .per_cpu_lists(None)
+            .lowmem_reserve_ratio([16, 16, 32, 32]);
         let frames = boot_on::<OwnThread>(&map, &config).unwrap();
         let floor = |zone: ZoneView| zone.watermarks().low + zone.lowmem_reserve()[ZoneKind::Movable.index()];
         pressed::wakes();

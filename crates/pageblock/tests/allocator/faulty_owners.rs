@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use pageblock::{AllocError, Config, Gfp, MigrateType, Order, Pfn, SlowPath, ZoneLimits, ZoneSpreading};
+use pageblock::{AllocError, Config, Experiment, Gfp, MigrateType, Order, Pfn, SlowPath, ZoneLimits, ZoneSpreading};
 use pageblock_testkit::caches::{Allocator, Cache, Fault as ReclaimFault};
 use pageblock_testkit::movables::{Disowned, Fault, Faulty, Movables};
 use pageblock_testkit::owners::{Installed, Owned, Owners, install};
@@ -48,7 +48,10 @@ struct Scene {
 impl Scene {
     /// Full of movable pages down to the min watermark.
     fn new(form: SlowPath, moving: Vec<Fault>, giving: Vec<ReclaimFault>) -> Self {
-        let config = Config::new().slow_path(form).spreading(ZoneSpreading::Throughout).zones(ZoneLimits::single());
+        let config = Config::new()
+            .experiment(Experiment::SlowPath(form))
+            .spreading(ZoneSpreading::Throughout)
+            .zones(ZoneLimits::single());
         let frames = Arc::new(boot_on::<Machine>(&memory(48 * MIB), &config.min_free_kbytes(Some(1024))).unwrap());
         let pages: &'static Movables = Box::leak(Box::new(Movables::new()));
         let (cache, weak) = (Arc::new(Cache::new(giving)), Arc::downgrade(&frames));

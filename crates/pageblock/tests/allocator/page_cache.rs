@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use pageblock::{Config, Gfp, Next, NodeId, Order, Pfn, SlowPath, ZoneLimits, ZoneSpreading};
+use pageblock::{Config, Experiment, Gfp, Next, NodeId, Order, Pfn, SlowPath, ZoneLimits, ZoneSpreading};
 use pageblock_frame::ZoneKind;
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
@@ -235,7 +235,8 @@ impl Outcome {
 }
 
 fn both(spreading: ZoneSpreading) -> [Config; 2] {
-    [SlowPath::Linux6_1, SlowPath::Linux3_13].map(|form| Config::new().slow_path(form).spreading(spreading))
+    [SlowPath::Linux6_1, SlowPath::Linux3_13]
+        .map(|form| Config::new().experiment(Experiment::SlowPath(form)).spreading(spreading))
 }
 
 /// What the kernel takes costs the page cache as much and no more, as what is left of its pageblocks is moved.

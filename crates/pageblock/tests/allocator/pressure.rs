@@ -1,6 +1,6 @@
 //! Watermark boost: what a mixing of migrate types does to its zone.
 
-use pageblock::{BoostRule, Config, Gfp, MigrateType, Platform, Zone, ZoneKind, ZoneLimits, ZoneSpreading};
+use pageblock::{BoostRule, Config, Experiment, Gfp, MigrateType, Platform, Zone, ZoneKind, ZoneLimits, ZoneSpreading};
 
 use crate::machine::{Booted, MIB, boot_on, memory, order, zone};
 use crate::pressed::{self, Pressed};
@@ -52,7 +52,7 @@ fn who_may_not_wake_kswapd_leaves_that_to_the_next() {
     mix(&frames, Gfp::KERNEL);
     assert_eq!((normal.boost(), pressed::wakes()), (512, 1));
 
-    let (frames, normal) = mixed_up::<Pressed>(&SINGLE.watermark_boost(BoostRule::posted()));
+    let (frames, normal) = mixed_up::<Pressed>(&SINGLE.experiment(Experiment::Boost(BoostRule::posted())));
     pressed::wakes();
     mix(&frames, Gfp::KERNEL.difference(Gfp::KSWAPD_RECLAIM));
     assert_eq!((normal.boost(), pressed::wakes()), (512, 1), "as posted, the wake asks nobody");
@@ -75,7 +75,7 @@ fn nothing_is_boosted_where_nothing_could_be_reclaimed_or_the_factor_is_0() {
     let (frames, normal) = mixed_up::<pageblock_testkit::host::Host<62>>(&SINGLE);
     mix(&frames, Gfp::KERNEL);
     assert_eq!((normal.boost(), frames.events().fragmenting(), frames.events().boosts), (0, 1, 0));
-    let (frames, normal) = mixed_up::<Pressed>(&SINGLE.watermark_boost(BoostRule::off()));
+    let (frames, normal) = mixed_up::<Pressed>(&SINGLE.experiment(Experiment::Boost(BoostRule::off())));
     pressed::wakes();
     mix(&frames, Gfp::KERNEL);
     assert_eq!((normal.boost(), pressed::wakes()), (0, 0));
@@ -84,7 +84,8 @@ fn nothing_is_boosted_where_nothing_could_be_reclaimed_or_the_factor_is_0() {
 #[test]
 fn the_posted_cap_grows_with_the_boost() {
     let boosted = |rule: BoostRule| {
-        let (frames, normal) = mixed_up::<Pressed>(&SINGLE.watermark_boost(rule).min_free_kbytes(Some(512)));
+        let (frames, normal) =
+            mixed_up::<Pressed>(&SINGLE.experiment(Experiment::Boost(rule)).min_free_kbytes(Some(512)));
         // Alternating types, each of which has to look for a new victim when its pageblock is used up.
         for i in 0..400 {
             let types = if i % 2 == 0 { Gfp::empty() } else { Gfp::RECLAIMABLE };

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use pageblock::{
-    AllocError, Config, FairPolicy, Gfp, Next, NodeId, Order, Pfn, SlowPath, ZoneKind, ZoneLimits, ZoneSpreading,
+    AllocError, Config, Experiment, FairPolicy, Gfp, Next, NodeId, Order, Pfn, SlowPath, ZoneKind, ZoneLimits,
+    ZoneSpreading,
 };
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::{Event, ReclaimEvent};
@@ -76,7 +77,7 @@ impl<const N: usize, const FLAG: bool> Scene<N, FLAG> {
 }
 
 fn both(config: &Config) -> [Config; 2] {
-    [config.slow_path(SlowPath::Linux6_1), Config::linux_3_13()]
+    [config.experiment(Experiment::SlowPath(SlowPath::Linux6_1)), Config::linux_3_13()]
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn who_cannot_wait_and_who_frees_memory_by_using_it_calls_nobody() {
 fn kswapd_is_woken_at_low_and_works_up_to_high() {
     for config in both(&Config::new()) {
         // The fair-zone policy of 3.13 would go through the slow path at each turn.
-        let scene = Scene::<3>::new(&config.fair_zones(FairPolicy::Off), vec![]);
+        let scene = Scene::<3>::new(&config.experiment(Experiment::FairZones(FairPolicy::Off)), vec![]);
         let normal = zone(&scene.frames, 0, ZoneKind::Normal);
         assert!(scene.frames.kswapd_may_sleep(NODE));
         assert!(matches!(scene.frames.kswapd_step(NODE), Next::Sleep { .. }));
@@ -207,7 +208,7 @@ fn noretry_makes_one_pass() {
 fn whoever_avoids_mixing_reclaims_once() {
     for form in [SlowPath::Linux6_1, SlowPath::Linux3_13] {
         for (spreading, passes) in [(ZoneSpreading::Throughout, 1), (ZoneSpreading::On, 0)] {
-            let config = Config::new().slow_path(form).spreading(spreading).per_cpu_lists(None);
+            let config = Config::new().experiment(Experiment::SlowPath(form)).spreading(spreading).per_cpu_lists(None);
             let scene = Scene::<3>::new(&config, vec![]);
             scene.fill();
             let (frame, events) = record(|| scene.frames.alloc(Gfp::KERNEL).unwrap());

@@ -1,6 +1,8 @@
 //! The stall of 2018 (seed 002, patch 4): who waits, for what, how long, and that nothing is lost by it.
 
-use pageblock::{Config, Gfp, MigrateType, NodeId, STALL_LIMIT, Watermarks, Zone, ZoneKind, ZoneLimits, ZoneSpreading};
+use pageblock::{
+    Config, Experiment, Gfp, MigrateType, NodeId, STALL_LIMIT, Watermarks, Zone, ZoneKind, ZoneLimits, ZoneSpreading,
+};
 use pageblock_frame::Hooks as _;
 use pageblock_frame::trace::Event;
 use pageblock_testkit::host::record;
@@ -13,7 +15,7 @@ const SINGLE: Config = Config::new()
     .spreading(ZoneSpreading::On)
     .min_free_kbytes(Some(0))
     .per_cpu_lists(None)
-    .fragment_stall_order(4);
+    .experiment(Experiment::StallOrder(4));
 
 /// A machine whose pageblocks are all unmovable, in use but for free blocks of `1 << hole` frames, one in sixteen; between min and
 /// low, so that the slow path has to serve.
@@ -108,7 +110,7 @@ fn a_task_that_reclaims_does_not_wait_for_itself() {
 #[test]
 fn the_victim_must_be_strictly_smaller() {
     for (stall_order, hole, waits) in [(4, 3, 1), (4, 4, 0), (3, 3, 0), (5, 4, 1), (1, 0, 1), (0, 0, 0), (11, 8, 1)] {
-        let (frames, _) = unmovable(&SINGLE.fragment_stall_order(stall_order), hole);
+        let (frames, _) = unmovable(&SINGLE.experiment(Experiment::StallOrder(stall_order)), hole);
         take(&frames, Gfp::HIGHUSER_MOVABLE);
         assert_eq!(pressed::waits().len(), waits, "stall order {stall_order}, victim of order {hole}");
     }
@@ -116,7 +118,7 @@ fn the_victim_must_be_strictly_smaller() {
 
 #[test]
 fn whole_pageblocks_are_taken_without_waiting() {
-    let (frames, normal) = unmovable(&SINGLE.fragment_stall_order(11), 9);
+    let (frames, normal) = unmovable(&SINGLE.experiment(Experiment::StallOrder(11)), 9);
     take(&frames, Gfp::HIGHUSER_MOVABLE);
     assert_eq!((pressed::waits().len(), normal.boost()), (0, 0));
     let events = frames.events();
@@ -126,7 +128,7 @@ fn whole_pageblocks_are_taken_without_waiting() {
 /// The fallback names one victim, the smallest; where that is refused, larger ones are not looked for.
 #[test]
 fn a_refused_victim_ends_the_zone() {
-    let (frames, normal) = unmovable(&SINGLE.fragment_stall_order(1), 3);
+    let (frames, normal) = unmovable(&SINGLE.experiment(Experiment::StallOrder(1)), 3);
     // One pageblock has single frames only; all others have free blocks of eight.
     let block = normal.span().start.add(20 * 512);
     for at in (0..512).filter(|at| (at >> 3) % 16 == 0 && at % 8 != 0) {
@@ -153,8 +155,10 @@ fn the_series_of_2018_stalls_from_its_fourth_patch_on() {
 #[test]
 fn where_nothing_can_wait_nothing_is_lost() {
     let scene = |stall_order| {
-        let frames =
-            boot_on::<pageblock_testkit::host::Quiet>(&memory(16 * MIB), &SINGLE.fragment_stall_order(stall_order));
+        let frames = boot_on::<pageblock_testkit::host::Quiet>(
+            &memory(16 * MIB),
+            &SINGLE.experiment(Experiment::StallOrder(stall_order)),
+        );
         let frames = frames.unwrap();
         let types = [Gfp::HIGHUSER_MOVABLE, Gfp::KERNEL];
         let served = (0..).map_while(|i| frames.alloc(types[i % 2]).ok().map(pageblock::Frames::into_raw)).count();

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use pageblock::{AllocError, Config, Gfp, Next, NodeId, Order, PcpConfig, Pfn, PfnRange, SlowPath, VmStat, ZoneLimits};
+use pageblock::{
+    AllocError, Config, Experiment, Gfp, Next, NodeId, Order, PcpConfig, Pfn, PfnRange, SlowPath, VmStat, ZoneLimits,
+};
 use pageblock_frame::migration::{IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::Event;
 use pageblock_testkit::caches::{self, Allocator, Cache};
@@ -223,7 +225,7 @@ fn config() -> impl Strategy<Value = Config> {
     let form = prop::sample::select(vec![None, Some(SlowPath::Linux3_13), Some(SlowPath::Linux6_1)]);
     (prop::sample::select(presets), prop::sample::select(lists), form).prop_map(|(config, lists, form)| {
         let config = config.per_cpu_lists(lists).cpus(64);
-        form.map_or(config, |form| config.slow_path(form))
+        form.map_or(config, |form| config.experiment(Experiment::SlowPath(form)))
     })
 }
 

@@ -59,7 +59,7 @@ fn lock_and_unlock(process: &Process<'_, '_>, lru: &Lru<'_>, lrus: Lrus<'_, '_>)
 /// `munlock` of the whole area in each form.
 fn measure(process: &Process<'_, '_>, lrus: Lrus<'_, '_>) {
     for patches in 0..=7 {
-        println!("munlock: {patches} patches: {} ticks a page", measure_one(process, lrus, Steps::seed(patches)));
+        println!("munlock: {patches} patches: {} ticks a page", measure_one(process, lrus, Steps::first(patches)));
     }
     println!("munlock: default:   {} ticks a page", measure_one(process, lrus, Steps::default()));
 }

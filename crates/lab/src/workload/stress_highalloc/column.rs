@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::anyhow;
-use pageblock::{Config, FairPolicy, SlowPath};
+use pageblock::{Config, Experiment, FairPolicy, SlowPath};
 use pageblock_compaction::{Config as Compaction, Patches};
 
 use super::scale::{CPUS, Scale};
@@ -44,7 +44,9 @@ impl Column {
     pub(super) fn setup(self, scale: Scale, seed: u64) -> Setup {
         let (config, lru) = match self {
             Self::Patches(patches) => (linux_3_13(patches), LruScope::Zone),
-            Self::Unfair(patches) => (linux_3_13(patches).fair_zones(FairPolicy::Off), LruScope::Zone),
+            Self::Unfair(patches) => {
+                (linux_3_13(patches).experiment(Experiment::FairZones(FairPolicy::Off)), LruScope::Zone)
+            }
             Self::Default => (Config::new(), LruScope::Node),
         };
         let config = config.zones(zones_of(scale.memory(), 684)).min_free_kbytes(Some(scale.raised_min_free()));
@@ -60,7 +62,9 @@ impl Column {
 
 fn linux_3_13(patches: u8) -> Config {
     let compaction = Compaction::linux_3_13(Patches::up_to(patches));
-    Config::linux_3_13().compaction(Some(compaction)).slow_path(SlowPath::Linux3_13)
+    Config::linux_3_13()
+        .experiment(Experiment::Compaction(compaction))
+        .experiment(Experiment::SlowPath(SlowPath::Linux3_13))
 }
 
 impl FromStr for Column {

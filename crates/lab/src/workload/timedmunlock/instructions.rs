@@ -20,7 +20,7 @@ pub(super) fn only(arguments: &[u64]) -> anyhow::Result<()> {
     let tables = SoftArea::descriptors(*placement, LENGTHS[1]);
     let area = SoftArea::new(*placement, LENGTHS[1], &tables);
     area.lock();
-    area.unlock_first(pages, std::hint::black_box(steps(column as usize)));
+    area.unlock_with(pages, std::hint::black_box(steps(column as usize)));
     Ok(())
 }
 

@@ -98,7 +98,7 @@ fn set(args: &TimedMunlockArgs, placement: Placement, tick: &mut dyn FnMut()) ->
     let mut order: Vec<usize> = (0..COLUMNS).collect();
     let mut samples: [Vec<(f64, f64)>; COLUMNS] = Default::default();
     area.lock();
-    area.unlock(steps(COLUMNS - 1)); // touches everything once
+    area.unlock_with(u64::MAX, steps(COLUMNS - 1)); // touches everything once
     for _ in 0..args.runs.iterations.get() {
         // Columns take turns in an order of their own each round, so that a disturbance does not hit always the same.
         order.shuffle(&mut random);
@@ -132,7 +132,7 @@ fn turn(args: &TimedMunlockArgs, area: &SoftArea<'_>, column: usize) -> anyhow::
             scope.spawn(|| disturb(area.lrus(), &stop));
         }
         let (clock, cpu) = (Instant::now(), cpu_time());
-        area.unlock(steps(column));
+        area.unlock_with(u64::MAX, steps(column));
         let times = (clock.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
         stop.store(true, Ordering::Relaxed);
         times

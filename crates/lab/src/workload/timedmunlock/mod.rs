@@ -52,7 +52,7 @@ pub(crate) struct TimedMunlockArgs {
 
 /// The switches of a column.
 pub(crate) fn steps(column: usize) -> Steps {
-    if column + 1 == COLUMNS { Steps::default() } else { Steps::seed(column as u8) }
+    if column + 1 == COLUMNS { Steps::default() } else { Steps::first(column as u8) }
 }
 
 /// A column's heading.

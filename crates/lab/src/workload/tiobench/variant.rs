@@ -1,6 +1,6 @@
 //! Whose rules a machine follows: Linux 3.16, and what differs from it.
 
-use pageblock::{Config, FairPolicy};
+use pageblock::{Config, Experiment, FairPolicy};
 use pageblock_reclaim::{BalanceGap, ClassZone, Config as ReclaimConfig, ShrinkConfig};
 use serde::Serialize;
 
@@ -79,16 +79,20 @@ impl Variant {
         let no_class_zone = ReclaimConfig { class_zone: ClassZone::Ignored, ..reclaim };
         let no_gap = ReclaimConfig { balance_gap: BalanceGap::None, ..reclaim };
         match self {
-            Self::FairOff => linux.fair_zones(FairPolicy::Off),
-            Self::Fair312 => linux.fair_zones(FairPolicy::Linux3_12),
-            Self::Fair313 => linux.fair_zones(FairPolicy::Linux3_13),
+            Self::FairOff => linux.experiment(Experiment::FairZones(FairPolicy::Off)),
+            Self::Fair312 => linux.experiment(Experiment::FairZones(FairPolicy::Linux3_12)),
+            Self::Fair313 => linux.experiment(Experiment::FairZones(FairPolicy::Linux3_13)),
             Self::Linux316 => linux,
-            Self::Fair317 => linux.fair_zones(FairPolicy::Linux3_17),
-            Self::NoClassZone => linux.reclaim(no_class_zone),
-            Self::NoGap => linux.reclaim(no_gap),
-            Self::Neither => linux.reclaim(ReclaimConfig::seed_003()),
-            Self::Series => linux.reclaim(ReclaimConfig::seed_003()).fair_zones(FairPolicy::SeriesV4R8),
-            Self::SeriesClassZone => linux.reclaim(no_gap).fair_zones(FairPolicy::SeriesV4R8),
+            Self::Fair317 => linux.experiment(Experiment::FairZones(FairPolicy::Linux3_17)),
+            Self::NoClassZone => linux.experiment(Experiment::Reclaim(no_class_zone)),
+            Self::NoGap => linux.experiment(Experiment::Reclaim(no_gap)),
+            Self::Neither => linux.experiment(Experiment::Reclaim(ReclaimConfig::seed_003())),
+            Self::Series => linux
+                .experiment(Experiment::Reclaim(ReclaimConfig::seed_003()))
+                .experiment(Experiment::FairZones(FairPolicy::SeriesV4R8)),
+            Self::SeriesClassZone => {
+                linux.experiment(Experiment::Reclaim(no_gap)).experiment(Experiment::FairZones(FairPolicy::SeriesV4R8))
+            }
             Self::Default => Config::default(),
         }
     }

@@ -1,11 +1,12 @@
-//! Configurations by Linux version: what the seeds' authors measured on.
+//! Configurations by Linux release: those on which the published figures were measured.
 
 use pageblock_buddy::{BoostRule, FairPolicy, Policy, WatermarkRule};
 use pageblock_compaction::{Config as CompactionConfig, Patches, Search};
 use pageblock_pcp::PcpConfig;
 use pageblock_reclaim::Config as ReclaimConfig;
 
-use crate::config::{Config, SlowPath, ZoneSpreading};
+use super::SlowPath;
+use crate::config::{Config, ZoneSpreading};
 use crate::dirty::DirtyLimit;
 
 /// The stall order that the patch of 2018 sets: one above the costly order.
@@ -35,20 +36,7 @@ const COMPACTION_3_16: CompactionConfig = CompactionConfig {
 };
 
 impl Config {
-    /// As Linux 6.1.
-    #[must_use]
-    pub const fn linux_6_1() -> Self {
-        Self {
-            policy: Policy::linux_6_1(),
-            spreading: ZoneSpreading::On,
-            pcp: Some(PcpConfig::linux_6_1()),
-            boost: BoostRule::new(),
-            compaction: Some(CompactionConfig::linux_6_1()),
-            ..Self::new()
-        }
-    }
-
-    /// As Linux 4.20-rc1 with the first 0 to 4 patches of the series of 2018 against fragmentation (seed 002), as posted: zone spreading;
+    /// As Linux 4.20-rc1 with the first 0 to 4 patches of the series of 2018 against fragmentation (*Fragmentation avoidance and stalls*), as posted: zone spreading;
     /// accessors for watermarks, which change nothing; watermark boost; stalls.
     ///
     /// ```
@@ -58,26 +46,29 @@ impl Config {
     /// ```
     #[must_use]
     pub const fn linux_4_20(patches: u8) -> Self {
-        let mut config = Self { pcp: Some(PcpConfig::order_zero()), patches, ..Self::linux_6_1() };
+        let mut config = Self { pcp: Some(PcpConfig::order_zero()), ..Self::linux_6_1() };
+        config.history.patches = patches;
         config.reclaim = ReclaimConfig::linux_4_20();
         config.spreading = if patches >= 1 { ZoneSpreading::On } else { ZoneSpreading::Off };
         config.boost = if patches >= 3 { BoostRule::posted() } else { BoostRule::off() };
-        config.stall_order = if patches >= 4 { STALL_ORDER } else { 0 };
+        config.history.stall_order = if patches >= 4 { STALL_ORDER } else { 0 };
         config.compaction = Some(COMPACTION_4_20);
         config
     }
 
-    /// As Linux 3.16, what seed 003 is about: as 3.13, with turns of zones that begin anew before kswapd is woken, and compaction with
+    /// As Linux 3.16, the baseline of *Fair zone policy*: as 3.13, with turns of zones that begin anew before kswapd is woken, and compaction with
     /// the series of 2013 and what followed it.
     ///
     /// ```
-    /// use pageblock::{Config, FairPolicy};
-    /// let older = Config::linux_3_16().fair_zones(FairPolicy::Linux3_13);
+    /// use pageblock::{Config, Experiment, FairPolicy};
+    /// let older = Config::linux_3_16().experiment(Experiment::FairZones(FairPolicy::Linux3_13));
     /// assert_ne!(older, Config::linux_3_16());
     /// ```
     #[must_use]
     pub const fn linux_3_16() -> Self {
-        Self { fair: FairPolicy::Linux3_15, compaction: Some(COMPACTION_3_16), ..Self::linux_3_13() }
+        let mut config = Self { compaction: Some(COMPACTION_3_16), ..Self::linux_3_13() };
+        config.history.fair = FairPolicy::Linux3_15;
+        config
     }
 
     /// As Linux 3.13: zones take turns, no high-order atomic reserve, no zone spreading, no boost, fixed distances between watermarks.
@@ -87,9 +78,9 @@ impl Config {
         config.pcp = Some(PcpConfig::order_zero());
         config.compaction = Some(CompactionConfig::linux_3_13(Patches::NONE));
         config.reclaim = ReclaimConfig::linux_3_13();
-        config.slow_path = SlowPath::Linux3_13;
-        config.fair = FairPolicy::Linux3_13;
-        config.dirty_limit = DirtyLimit::linux_3_3();
+        config.history.slow_path = SlowPath::Linux3_13;
+        config.history.fair = FairPolicy::Linux3_13;
+        config.dirty_limit = DirtyLimit::Zones { percent: 20 };
         config.boost = BoostRule::off();
         config.reserves.rule = WatermarkRule::Fixed;
         // A ratio below 1 counted as 1 then, and Movable's was 32; it has no zone above it to be kept from.

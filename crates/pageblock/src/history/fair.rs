@@ -1,4 +1,4 @@
-//! The fair-zone policy's walk: whose turn it is, and who begins anew when (Linux 3.12 to 4.7; see `pageblock_buddy::FairPolicy`).
+//! The fair-zone policy's walk: whose turn it is, and when which zones begin anew (Linux 3.12 to 4.7; see `pageblock_buddy::FairPolicy`).
 
 use pageblock_buddy::{FairPolicy, Zone};
 use pageblock_frame::{AllocFlags, NodeId, Pfn, Platform};
@@ -8,7 +8,7 @@ use crate::request::Request;
 impl<P: Platform> Request<P> {
     /// [`AllocFlags::FAIR`] if the first attempt is to look whose turn it is.
     pub(crate) fn fair_flag(&self) -> AllocFlags {
-        let takes_part = match self.inner.fair {
+        let takes_part = match self.inner.history.settings.fair {
             FairPolicy::Off => false,
             FairPolicy::SeriesV4R8 => {
                 let mut zones = self.zones().map(Zone::node);
@@ -23,14 +23,14 @@ impl<P: Platform> Request<P> {
     /// The zone may not serve a pass with these flags: its turn is over.
     #[inline]
     pub(crate) fn out_of_turn(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
-        flags.contains(AllocFlags::FAIR) && zone.fair_is_over(self.inner.fair)
+        flags.contains(AllocFlags::FAIR) && zone.fair_is_over(self.inner.history.settings.fair)
     }
 
-    /// An allocation is charged, whoever made it.
+    /// An allocation is charged, also one from a list.
     #[inline]
     pub(crate) fn charge_fair(&self, zone: &Zone<'_>, frames: u64) {
-        if !P::SMALL_CODE && self.inner.fair.is_on() {
-            zone.charge_fair(frames, self.inner.fair);
+        if !P::SMALL_CODE && self.inner.history.settings.fair.is_on() {
+            zone.charge_fair(frames, self.inner.history.settings.fair);
         }
     }
 
@@ -38,18 +38,18 @@ impl<P: Platform> Request<P> {
     #[cold]
     pub(crate) fn walk_fair(&self, flags: AllocFlags) -> Option<Pfn> {
         let local = self.zones().next().map(Zone::node);
-        let only = if self.inner.fair == FairPolicy::Linux3_12 { None } else { local };
+        let only = if self.inner.history.settings.fair == FairPolicy::Linux3_12 { None } else { local };
         if let Some(pfn) = self.walk_zones(flags, only) {
             return Some(pfn);
         }
-        let again = match self.inner.fair {
+        let again = match self.inner.history.settings.fair {
             // The slow path resets, after it has woken kswapd.
             FairPolicy::Off | FairPolicy::Linux3_12 | FairPolicy::Linux3_13 => false,
             FairPolicy::Linux3_15 => {
                 self.reset_fair(local);
                 true
             }
-            // If nobody was passed over, only other nodes are a reason to look again.
+            // If no zone was passed over, only other nodes are a reason to look again.
             _ => self.reset_depleted(local) || self.inner.nodes.len() > 1,
         };
         if again { self.walk(flags.difference(AllocFlags::FAIR)) } else { None }
@@ -63,7 +63,7 @@ impl<P: Platform> Request<P> {
 
     /// If the turn of some of the node's zones was over, they begin anew, and the others with them. True if so.
     fn reset_depleted(&self, local: Option<NodeId>) -> bool {
-        let policy = self.inner.fair;
+        let policy = self.inner.history.settings.fair;
         let is_local = |zone: &&Zone<'_>| Some(zone.node()) == local;
         let mut found = false;
         for zone in self.zones().filter(is_local).filter(|zone| zone.fair_is_over(policy)) {
@@ -78,7 +78,7 @@ impl<P: Platform> Request<P> {
 
     /// Where the slow path begins, with the wakes of kswapd: up to 3.14 this is where turns begin anew.
     pub(crate) fn reset_fair_in_slowpath(&self) {
-        match self.inner.fair {
+        match self.inner.history.settings.fair {
             FairPolicy::Linux3_12 => self.reset_fair(None),
             FairPolicy::Linux3_13 => self.reset_fair(self.zones().next().map(Zone::node)),
             _ => {}

@@ -1,13 +1,7 @@
 //! Unlocking the pages of an area.
 
-mod runs;
-mod single;
-mod vector;
-
 use pageblock_frame::{DescFlags, Pfn};
 use pageblock_lru::{Event, Lrus, frames_of};
-
-pub(crate) use single::{Found, PageLock, follow, relock};
 
 use crate::context::Context;
 use crate::span::Span;
@@ -17,16 +11,13 @@ use crate::table::AddressSpace;
 /// stays locked.
 ///
 /// Absent and special entries are passed over, and so is a huge entry that reaches beyond `span`
-/// ([`AddressSpace::mark`] splits those). How it works is in `context.steps`.
+/// ([`AddressSpace::mark`] splits those).
 pub fn munlock_pages<S: AddressSpace, const N: usize>(space: &S, span: Span, context: &mut Context<'_, '_, N>) {
-    let steps = context.steps;
-    if steps.runs {
-        runs::munlock(space, span, context);
-    } else if steps.batch_isolate {
-        vector::munlock(space, span, context);
-    } else {
-        single::munlock(space, span, context);
+    #[cfg(feature = "history")]
+    if !context.steps.runs {
+        return crate::history::unlock(space, span, context);
     }
+    crate::runs::munlock(space, span, context);
 }
 
 /// Clears the `MLOCKED` of a page whose last mapping goes away in a locked area (exit, truncation): the caller holds a

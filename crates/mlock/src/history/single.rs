@@ -6,12 +6,14 @@ use pageblock_frame::sync::spin_hint;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 use pageblock_lru::{Batch, Event, HUGE_FRAMES, Lru, LruList, Lrus, frames_of, maybe_shared};
 
-use crate::context::{Context, Events};
+use super::events::Events;
+use crate::context::Context;
+use crate::shared::relock_if_shared;
 use crate::span::{Span, Vpn};
 use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
 
 /// What a walk from the root found.
-pub(crate) enum Found {
+pub(super) enum Found {
     /// No page here; nothing worth looking at before this one.
     Nothing(Vpn),
     /// A base page, with a reference for the caller.
@@ -22,13 +24,13 @@ pub(crate) enum Found {
 
 /// Walks from the root and takes a reference to the page, under the table's lock. Mirrors `follow_page_mask()`.
 #[inline]
-pub(crate) fn follow<S: PageTable>(space: &S, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
+pub(super) fn follow<S: PageTable>(space: &S, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
     pin(space.walk(at), at, lrus)
 }
 
 /// Takes a reference to the page that a walk to `at` found.
 #[inline]
-pub(crate) fn pin<T: Table>(walk: Walk<T>, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
+pub(super) fn pin<T: Table>(walk: Walk<T>, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
     match walk {
         Walk::Absent(next) => Found::Nothing(core::cmp::max(next, at.add(1))),
         Walk::Table(table) => match table.entry(at) {
@@ -49,12 +51,27 @@ pub(crate) fn pin<T: Table>(walk: Walk<T>, at: Vpn, lrus: Lrus<'_, '_>) -> Found
     }
 }
 
+/// A page with its descriptor and its lists.
+#[derive(Clone, Copy)]
+pub(super) struct OnLru<'a, 'm> {
+    pub(super) lru: &'a Lru<'m>,
+    pub(super) pfn: Pfn,
+    pub(super) page: &'a Descriptor,
+}
+
+/// Where a walk through a span has come to.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) at: Vpn,
+    pub(super) span: Span,
+}
+
 /// The page's own lock, held.
-pub(crate) struct PageLock<'m>(&'m Descriptor);
+pub(super) struct PageLock<'m>(&'m Descriptor);
 
 impl<'m> PageLock<'m> {
     /// Waits until the page is unlocked, and locks it.
-    pub(crate) fn new(page: &'m Descriptor) -> Self {
+    pub(super) fn new(page: &'m Descriptor) -> Self {
         while page.set_flags(DescFlags::LOCKED).contains(DescFlags::LOCKED) {
             spin_hint();
         }
@@ -82,7 +99,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
                 page(space, pfn, context, &mut events);
                 at.add(1)
             }
-            Found::Huge(head) => huge(space, (at, span), head, context, &mut events),
+            Found::Huge(head) => huge(space, Place { at, span }, head, context, &mut events),
         };
     }
     events.flush();
@@ -95,11 +112,12 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
 #[inline(always)]
 pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
-    (at, span): (Vpn, Span),
+    place: Place,
     head: Pfn,
     context: &mut Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) -> Vpn {
+    let Place { at, span } = place;
     let mask = HUGE_FRAMES - 1;
     let start = Vpn::new(at.as_u64() & !mask);
     if start < span.start || span.end < start.add(HUGE_FRAMES) {
@@ -121,6 +139,7 @@ pub(super) fn page<'a, 'm, S: AddressSpace, const N: usize>(
 ) -> u64 {
     let Some(lru) = context.lrus.of(pfn) else { return 1 };
     let Some(page) = lru.page(pfn) else { return 1 };
+    let on = OnLru { lru, pfn, page };
     let lock = PageLock::new(page);
     if !context.steps.drain_once {
         context.drain(space);
@@ -130,10 +149,10 @@ pub(super) fn page<'a, 'm, S: AddressSpace, const N: usize>(
     if before.contains(DescFlags::MLOCKED) {
         lru.counters().add_mlocked(-(frames as i64));
         if isolate(lru, pfn, page) {
-            settle(space, (lru, pfn, page), 2, events);
-            put_back(space, (lru, pfn, page), context);
+            settle(space, on, 2, events);
+            put_back(space, on, context);
         } else {
-            failed(space, (lru, pfn, page), events);
+            failed(space, on, events);
         }
     }
     drop(lock);
@@ -156,12 +175,8 @@ fn isolate(lru: &Lru<'_>, pfn: Pfn, page: &Descriptor) -> bool {
 
 /// An isolated page whose `MLOCKED` was cleared: counts it, unless another area locks it too. `pins` are the references
 /// that the caller holds. Mirrors `__munlock_isolated_page()` (3.12).
-pub(super) fn settle<'a, 'm, S: AddressSpace>(
-    space: &S,
-    (lru, pfn, page): (&'a Lru<'m>, Pfn, &Descriptor),
-    pins: u32,
-    events: &mut Events<'a, 'm>,
-) {
+pub(super) fn settle<'a, 'm, S: AddressSpace>(space: &S, on: OnLru<'a, 'm>, pins: u32, events: &mut Events<'a, 'm>) {
+    let OnLru { lru, pfn, page } = on;
     let flags = page.flags();
     if !maybe_shared(flags, page.refs(), pins) || !relock_if_shared(space, lru, pfn, page) {
         events.cleared(lru, Event::Munlocked, frames_of(flags));
@@ -171,11 +186,8 @@ pub(super) fn settle<'a, 'm, S: AddressSpace>(
 /// A page that another CPU has while its `MLOCKED` was cleared; the caller holds one reference. Mirrors
 /// `__munlock_isolation_failed()` (3.12), which leaves it to reclaim to find another area that locks the page; here
 /// that is asked at once.
-pub(super) fn failed<'a, 'm, S: AddressSpace>(
-    space: &S,
-    (lru, pfn, page): (&'a Lru<'m>, Pfn, &Descriptor),
-    events: &mut Events<'a, 'm>,
-) {
+pub(super) fn failed<'a, 'm, S: AddressSpace>(space: &S, on: OnLru<'a, 'm>, events: &mut Events<'a, 'm>) {
+    let OnLru { lru, pfn, page } = on;
     let flags = page.flags();
     let stranded = flags.contains(DescFlags::UNEVICTABLE);
     events.cleared(lru, if stranded { Event::Stranded } else { Event::Munlocked }, frames_of(flags));
@@ -187,43 +199,14 @@ pub(super) fn failed<'a, 'm, S: AddressSpace>(
     }
 }
 
-/// Sets the `MLOCKED` of a page, just cleared here, again if another area locks the page. True if so.
-///
-/// That area may be unlocked between the question and the flag, find the flag clear, and leave the page to us: so the
-/// question is asked again. (Linux holds the page-table lock of the other mapping over question and flag.)
-pub(crate) fn relock_if_shared<S: AddressSpace>(space: &S, lru: &Lru<'_>, pfn: Pfn, page: &Descriptor) -> bool {
-    while space.locked_by_any(pfn) {
-        relock(lru, page);
-        if space.locked_by_any(pfn) {
-            return true; // an unlock after this question finds the flag set
-        }
-        let before = page.clear_flags(DescFlags::MLOCKED);
-        if before.contains(DescFlags::MLOCKED) {
-            lru.counters().add_mlocked(-(frames_of(before) as i64));
-            lru.counters().count(Event::Munlocked, frames_of(before));
-        }
-    }
-    false
-}
-
-/// Sets a page's `MLOCKED` and counts it, if it is not set.
-pub(crate) fn relock(lru: &Lru<'_>, page: &Descriptor) -> bool {
-    let before = page.set_flags(DescFlags::MLOCKED);
-    if before.contains(DescFlags::MLOCKED) {
-        return false;
-    }
-    lru.counters().add_mlocked(frames_of(before) as i64);
-    lru.counters().count(Event::Mlocked, frames_of(before));
-    true
-}
-
 /// Puts an isolated page back through the CPU's pagevec, and gives the isolation's reference back. Mirrors
 /// `putback_lru_page()` (3.11).
 pub(super) fn put_back<S: AddressSpace, const N: usize>(
     space: &S,
-    (lru, pfn, page): (&Lru<'_>, Pfn, &Descriptor),
+    on: OnLru<'_, '_>,
     context: &mut Context<'_, '_, N>,
 ) {
+    let OnLru { lru, pfn, page } = on;
     let flags = page.flags();
     if !context.steps.lazy_base {
         black_box(LruList::of(flags & DescFlags::FILE));
@@ -234,4 +217,37 @@ pub(super) fn put_back<S: AddressSpace, const N: usize>(
         context.vecs.push(Batch::Add, pfn, context.lrus, &mut |pfn| space.free(pfn));
     }
     context.put(space, pfn);
+}
+
+/// One page; returns where to go on. Mirrors `mlock_vma_page()` (3.11).
+pub(super) fn lock_one<S: AddressSpace, const N: usize>(
+    space: &S,
+    at: Vpn,
+    span: Span,
+    context: &mut Context<'_, '_, N>,
+) -> Vpn {
+    let (pfn, next, whole) = match follow(space, at, context.lrus) {
+        Found::Nothing(next) => return next,
+        Found::Page(pfn) => (pfn, at.add(1), true),
+        Found::Huge(pfn) => {
+            let next = Vpn::new(at.as_u64() & !(HUGE_FRAMES - 1)).add(HUGE_FRAMES);
+            (pfn, next, at.as_u64().is_multiple_of(HUGE_FRAMES) && next <= span.end)
+        }
+    };
+    if let Some(lru) = context.lrus.of(pfn).filter(|_| whole)
+        && let Some(page) = lru.page(pfn)
+    {
+        let lock = PageLock::new(page);
+        let before = page.set_flags(DescFlags::MLOCKED);
+        if !before.contains(DescFlags::MLOCKED) {
+            lru.counters().add_mlocked(frames_of(before) as i64);
+            lru.counters().count(Event::Mlocked, frames_of(before));
+            if lru.isolate(pfn).is_ok() && lru.put_back(pfn) {
+                space.free(pfn);
+            }
+        }
+        drop(lock);
+    }
+    context.put(space, pfn);
+    next
 }

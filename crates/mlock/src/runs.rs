@@ -4,18 +4,23 @@ use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Pfn};
 use pageblock_lru::{Lru, Tally, frames_of, maybe_shared};
 
-use crate::context::{Context, Events};
+use crate::context::Context;
 use crate::gather::{WINDOW, each_batch};
-use crate::munlock::single::{huge, relock_if_shared};
+use crate::shared::relock_if_shared;
 use crate::span::{Span, Vpn};
-use crate::steps::Steps;
 use crate::table::{AddressSpace, Entry, Table, Walk};
 
 /// Shared pages in hand at a time, each with a reference.
 const SHARED: usize = 32;
 
+/// A huge entry, locked as a table is.
+struct HugeEntry<T> {
+    table: T,
+    head: Pfn,
+}
+
 /// Table by table.
-pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, context: &mut Context<'_, '_, N>) {
+pub(crate) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, context: &mut Context<'_, '_, N>) {
     context.drain(space);
     let mut at = span.start;
     while at < span.end {
@@ -32,7 +37,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
                 }
                 end
             }
-            Walk::Huge(table, head) => munlock_huge(space, (at, span), (table, head), context),
+            Walk::Huge(table, head) => munlock_huge(space, Span::new(at, span.end), HugeEntry { table, head }, context),
         };
     }
 }
@@ -45,43 +50,33 @@ fn unlock(lru: &Lru<'_>, pages: &[u32]) -> u64 {
     tally.shared
 }
 
-/// A huge page: one entry of its list like any other page.
+/// A huge page: one entry of its list like any other page. Returns the page after it.
 fn munlock_huge<S: AddressSpace, const N: usize>(
     space: &S,
-    (at, span): (Vpn, Span),
-    (table, head): (S::Table<'_>, Pfn),
-    context: &mut Context<'_, '_, N>,
+    rest: Span,
+    entry: HugeEntry<S::Table<'_>>,
+    context: &Context<'_, '_, N>,
 ) -> Vpn {
+    let HugeEntry { table, head } = entry;
     let frames = pageblock_lru::HUGE_FRAMES;
-    let start = Vpn::new(at.as_u64() & !(frames - 1));
+    let start = Vpn::new(rest.start.as_u64() & !(frames - 1));
     let end = start.add(frames);
     let Some(lru) = context.lrus.of(head) else { return end };
     let (Some(index), Some(page)) = (lru.index_of(head), lru.page(head)) else { return end };
-    if start < span.start || span.end < end {
+    // A huge page of which the span has a part only was split when the part was marked, or stays locked.
+    if start < rest.start || rest.end < end {
         return end;
     }
-    if unlock(lru, &[index]) > 0 {
-        page.get();
-        drop(table);
-        return huge_shared(space, (at, span), head, context);
+    if unlock(lru, &[index]) == 0 {
+        return end;
     }
-    end
-}
-
-/// A huge page that may be shared: by way of the page lock and the question.
-#[cold]
-fn huge_shared<S: AddressSpace, const N: usize>(
-    space: &S,
-    (at, span): (Vpn, Span),
-    head: Pfn,
-    context: &mut Context<'_, '_, N>,
-) -> Vpn {
-    let mut events = Events::default();
-    let steps = core::mem::replace(&mut context.steps, Steps::seed(2));
-    let next = huge(space, (at, span), head, context, &mut events);
-    context.steps = steps;
-    events.flush();
-    next
+    page.get();
+    drop(table);
+    // Without the table's lock the page may be split: then this was its first frame, and the others have entries of their own.
+    let frames = frames_of(page.flags());
+    unlock_shared(space, head, context);
+    context.put(space, head);
+    start.add(frames)
 }
 
 /// The second pass over a table in which pages seemed to be shared: takes references to those that are still locked, a

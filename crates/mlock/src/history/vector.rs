@@ -4,10 +4,11 @@ use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 use pageblock_lru::{Event, Lru, Lrus, maybe_shared};
 
-use crate::context::{Context, Events};
-use crate::munlock::single::{Found, PageLock, failed, follow, huge, pin, put_back, settle};
+use super::events::Events;
+use super::single::{Found, OnLru, PageLock, Place, failed, follow, huge, pin, put_back, settle};
+use super::steps::{Accounting, InPlace};
+use crate::context::Context;
 use crate::span::{Span, Vpn};
-use crate::steps::{Accounting, InPlace};
 use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
 
 /// Pages in the vector: `PAGEVEC_SIZE` until 4.15.
@@ -63,7 +64,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
             Found::Nothing(next) => next,
             Found::Huge(head) => {
                 flush(space, &mut vector, context, &mut events);
-                huge(space, (at, span), head, context, &mut events)
+                huge(space, Place { at, span }, head, context, &mut events)
             }
             Found::Page(pfn) => {
                 if !vector.takes(pfn) {
@@ -148,7 +149,7 @@ fn flush<'a, 'm, S: AddressSpace, const N: usize>(
     events: &mut Events<'a, 'm>,
 ) {
     if let Some(lru) = vector.lru.take() {
-        unlock(space, (lru, &mut vector.pages), context, events);
+        unlock(space, lru, &mut vector.pages, context, events);
     }
 }
 
@@ -159,11 +160,12 @@ fn flush<'a, 'm, S: AddressSpace, const N: usize>(
 #[inline(never)]
 fn unlock<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
-    (lru, pages): (&'a Lru<'m>, &mut ArrayVec<Pfn, VECTOR>),
+    lru: &'a Lru<'m>,
+    pages: &mut ArrayVec<Pfn, VECTOR>,
     context: &mut Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) {
-    let (isolated, lost) = isolate(lru, pages, context);
+    let Isolated { isolated, lost } = isolate(lru, pages, context);
     let all = (1_u32 << pages.len()) - 1;
     if isolated != all {
         for (place, pfn) in pages.iter().copied().enumerate() {
@@ -173,7 +175,7 @@ fn unlock<'a, 'm, S: AddressSpace, const N: usize>(
             if lost & 1 << place != 0
                 && let Some(page) = lru.page(pfn)
             {
-                failed(space, (lru, pfn, page), events);
+                failed(space, OnLru { lru, pfn, page }, events);
             }
             context.put(space, pfn);
         }
@@ -186,9 +188,17 @@ fn unlock<'a, 'm, S: AddressSpace, const N: usize>(
     put_back_all(space, lru, pages, context, events);
 }
 
-/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. Returns which pages
-/// are isolated, and which were unlocked but are off their list on another CPU; the others were not locked.
-fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '_, N>) -> (u32, u32) {
+/// Pages of a vector, one bit each.
+struct Isolated {
+    /// Off their lists, with a reference.
+    isolated: u32,
+    /// Unlocked, but off their list on another CPU.
+    lost: u32,
+}
+
+/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. Pages that are
+/// neither isolated nor lost were not locked.
+fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '_, N>) -> Isolated {
     let (steps, counters) = (context.steps, lru.counters());
     let (mut isolated, mut lost) = (0_u32, 0_u32);
     let mut held = lru.hold();
@@ -214,7 +224,7 @@ fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '
         let stranded = if steps.accounting == Accounting::Leaky { 0 } else { lost.count_ones() };
         counters.add_mlocked(-i64::from(isolated.count_ones() + stranded));
     }
-    (isolated, lost)
+    Isolated { isolated, lost }
 }
 
 /// Phase 2: without the LRU lock, page by page: whether another area locks it, and back on a list. Empties the vector.
@@ -240,8 +250,9 @@ fn put_back_all<'a, 'm, S: AddressSpace, const N: usize>(
         if steps.one_reference {
             page.get(); // the put-back gives the isolation's reference away
         }
-        settle(space, (lru, pfn, page), 2, events);
-        put_back(space, (lru, pfn, page), context);
+        let on = OnLru { lru, pfn, page };
+        settle(space, on, 2, events);
+        put_back(space, on, context);
         drop(lock);
         context.put(space, pfn);
     }

@@ -1,4 +1,7 @@
-//! The fair-zone policy (Linux 3.12 to 4.7, seed 003): a node's zones fill, and so age, at rates in proportion to their sizes.
+//! Forms of old kernels and of patches that were never merged (feature `history`): the fair-zone policy, and the boost of a stall.
+//!
+//! Under the fair-zone policy (*Fair zone policy*, Linux 3.12 to 4.7) a node's zones fill, and so age, at rates in proportion to their
+//! sizes.
 //!
 //! Each zone has a batch of frames to hand out: what lies between its low and its high watermark, which is in proportion to its size.
 //! Every allocation charges it, also one from a per-CPU list. The first attempt of a request passes over zones that have used
@@ -6,15 +9,19 @@
 //!
 //! | field | legal values | who may change it |
 //! |---|---|---|
-//! | [`Zone::fair_batch`] | from far below 0 up to high - low | whoever allocates takes from it; a reset sets it |
-//! | depleted | – | whoever takes the batch to its end sets it, a reset clears it |
+//! | [`Zone::fair_batch`] | from far below 0 up to high - low | an allocation takes from it; a reset sets it |
+//! | depleted | – | the allocation that takes the batch to its end sets it, a reset clears it |
 //!
 //! No lock: the batch is one number, and the bit follows from a number that its setter has seen. A bit set late, after a reset on
 //! another CPU, costs that zone's turn until the next reset, and the pass over it counts as a reason for one.
 
-use pageblock_frame::sync::Ordering;
+use pageblock_frame::sync::{AtomicBool, AtomicU64, Ordering};
+use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES};
 
-use crate::{Watermarks, Zone};
+use crate::{BoostArithmetic, Watermarks, Zone};
+
+/// Pageblocks by which a stall boosts: one, and two for each type with per-CPU lists.
+const FAST_BLOCKS: u64 = 1 + 2 * MigrateType::PCP_COUNT as u64;
 
 /// Which form of the policy.
 ///
@@ -37,7 +44,7 @@ pub enum FairPolicy {
     /// 3.15 and 3.16: when the node's zones have no batch left they are reset at once, and the whole list is tried again, kswapd
     /// asleep.
     Linux3_15,
-    /// The draft that seed 003 measured (v4r8): as 3.17, but resets depleted zones only, and takes part only where the list's second
+    /// The draft that *Fair zone policy* measured (v4r8): as 3.17, but resets depleted zones only, and takes part only where the list's second
     /// zone is on the same node.
     SeriesV4R8,
     /// 3.17 as released: a zone that has used up its batch is marked, and passes look at the mark. The test for it is "nothing left"
@@ -66,6 +73,19 @@ impl FairPolicy {
     }
 }
 
+/// A zone's turn; see the table above.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    batch: AtomicU64,
+    depleted: AtomicBool,
+}
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Self { batch: AtomicU64::new(0), depleted: AtomicBool::new(false) }
+    }
+}
+
 impl Watermarks {
     /// Frames that a zone hands out in its turn (`NR_ALLOC_BATCH` when it is full).
     ///
@@ -85,20 +105,20 @@ impl Zone<'_> {
     /// What is left of the zone's batch, in frames; below 0 if more was taken.
     #[must_use]
     pub fn fair_batch(&self) -> i64 {
-        self.marks.batch.load(Ordering::Relaxed).cast_signed()
+        self.marks.turn.batch.load(Ordering::Relaxed).cast_signed()
     }
 
     /// True if the zone's turn is over.
     #[must_use]
     pub fn fair_is_over(&self, policy: FairPolicy) -> bool {
-        if policy.uses_bit() { self.marks.depleted.load(Ordering::Relaxed) } else { self.fair_batch() <= 0 }
+        if policy.uses_bit() { self.marks.turn.depleted.load(Ordering::Relaxed) } else { self.fair_batch() <= 0 }
     }
 
     /// Charges an allocation.
     pub fn charge_fair(&self, frames: u64, policy: FairPolicy) {
-        let left = self.marks.batch.fetch_sub(frames, Ordering::Relaxed).wrapping_sub(frames).cast_signed();
+        let left = self.marks.turn.batch.fetch_sub(frames, Ordering::Relaxed).wrapping_sub(frames).cast_signed();
         if policy.uses_bit() && policy.is_depleted(left) {
-            self.marks.depleted.swap(true, Ordering::Relaxed);
+            self.marks.turn.depleted.swap(true, Ordering::Relaxed);
         }
     }
 
@@ -106,8 +126,17 @@ impl Zone<'_> {
     pub fn reset_fair(&self) {
         // A charge between the two, on another CPU, may leave a mark that the second takes away: that zone's turn lasts until the
         // next allocation from it.
-        self.marks.batch.swap(self.watermarks().fair_batch(), Ordering::Relaxed);
-        self.marks.depleted.swap(false, Ordering::Relaxed);
+        self.marks.turn.batch.swap(self.watermarks().fair_batch(), Ordering::Relaxed);
+        self.marks.turn.depleted.swap(false, Ordering::Relaxed);
+    }
+
+    /// The boost of a request that is about to stall: seven pageblocks at once, up to the cap.
+    pub fn boost_fast(&self) {
+        let frames = FAST_BLOCKS * PAGEBLOCK_FRAMES;
+        match self.boost_rule().arithmetic {
+            BoostArithmetic::Posted => _ = self.raise_boost(frames),
+            BoostArithmetic::Corrected => self.boost_by(frames),
+        }
     }
 }
 
@@ -123,6 +152,11 @@ mod tests {
             assert_eq!(FairPolicy::Linux3_17AsReleased.is_depleted(left), as_released);
             assert_eq!(FairPolicy::Linux3_17.is_depleted(left), repaired);
         }
+    }
+
+    #[test]
+    fn a_stall_boosts_by_seven_pageblocks() {
+        assert_eq!(FAST_BLOCKS * PAGEBLOCK_FRAMES, 3584);
     }
 
     #[test]

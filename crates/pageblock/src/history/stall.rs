@@ -1,4 +1,4 @@
-//! The stall of 2018 (seed 002, patch 4; never merged): a movable request waits for reclaim once, before it takes a small free block from
+//! The stall of 2018 (*Fragmentation avoidance and stalls*, patch 4; never merged): a movable request waits for reclaim once, before it takes a small free block from
 //! another type's pageblock.
 //!
 //! ```text
@@ -47,7 +47,7 @@ pub struct Stalls {
     pub durations: [u64; STALL_BUCKETS],
 }
 
-/// The same, live: each number is changed by whoever stalled, and read at any time, perhaps between two changes.
+/// The same, live: each number is changed by the CPU that stalled, and read at any time, perhaps between two changes.
 #[derive(Debug)]
 pub(crate) struct StallCounters {
     total: AtomicU64,
@@ -87,37 +87,37 @@ impl StallCounters {
 }
 
 impl<P: Platform> Request<P> {
-    /// [`AllocFlags::FRAGMENT_STALL`] if the request may stall: it is movable, so that compaction can follow, and may wait. Who reclaims
-    /// and compacts before mixing has no use for it.
+    /// [`AllocFlags::FRAGMENT_STALL`] if the request may stall: it is movable, so that compaction can follow, and may wait. A request that reclaims
+    /// and compacts before it mixes has no use for it.
     pub(crate) fn stall_flag(&self) -> AllocFlags {
         let suits = self.gfp.contains(Gfp::MOVABLE.union(Gfp::DIRECT_RECLAIM));
-        if self.inner.stall_order > 0 && suits && !self.avoids_mixing() {
+        if self.inner.history.settings.stall_order > 0 && suits && !self.avoids_mixing() {
             AllocFlags::FRAGMENT_STALL
         } else {
             AllocFlags::empty()
         }
     }
-}
 
-/// Waits for kswapd (`stall_fragmentation()`).
-#[cold]
-pub(crate) fn stall<P: Platform>(request: &Request<P>) {
-    let Some(zone) = request.zones().next() else { return };
-    if request.gfp.contains(Gfp::MEMALLOC) || !P::hooks().enter_reclaim() {
-        // The task is reclaiming: others would wait for it.
-        return;
-    }
-    P::hooks().leave_reclaim();
-    zone.boost_fast();
-    // This wake is the one that the boost owes, too.
-    let _ = zone.take_boosted();
-    wake_kswapd(request.inner, zone, Order::ZERO, request.limit);
-    let start = P::hooks().now();
-    P::hooks().wait_until(zone.node(), start.saturating_add(STALL_LIMIT));
-    let duration = P::hooks().now().saturating_sub(start);
-    if duration >= LEAST {
-        request.inner.stalls.note(duration);
-        P::hooks().trace(&Event::FragmentStall { node: zone.node(), duration });
+    /// Waits for kswapd (`stall_fragmentation()`).
+    #[cold]
+    pub(crate) fn stall(&self) {
+        let Some(zone) = self.zones().next() else { return };
+        if self.gfp.contains(Gfp::MEMALLOC) || !P::hooks().enter_reclaim() {
+            // The task is reclaiming: others would wait for it.
+            return;
+        }
+        P::hooks().leave_reclaim();
+        zone.boost_fast();
+        // This wake is the one that the boost owes, too.
+        let _ = zone.take_boosted();
+        wake_kswapd(self.inner, zone, Order::ZERO, self.limit);
+        let start = P::hooks().now();
+        P::hooks().wait_until(zone.node(), start.saturating_add(STALL_LIMIT));
+        let duration = P::hooks().now().saturating_sub(start);
+        if duration >= LEAST {
+            self.inner.history.stalls.note(duration);
+            P::hooks().trace(&Event::FragmentStall { node: zone.node(), duration });
+        }
     }
 }
 
@@ -125,16 +125,16 @@ impl<P: Platform> PageAllocator<P> {
     /// How often and how long requests waited rather than mix migrate types at once.
     ///
     /// ```
-    /// # use pageblock::{Config, Gfp, PageAllocator, Region};
+    /// # use pageblock::{Config, Experiment, Gfp, PageAllocator, Region};
     /// # use pageblock_testkit::host::Quiet;
     /// # let frames = PageAllocator::<Quiet>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new().fragment_stall_order(4), storage).unwrap();
+    /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new().experiment(Experiment::StallOrder(4)), storage).unwrap();
     /// assert_eq!(frames.stalls().count, 0);
     /// ```
     #[must_use]
     pub fn stalls(&self) -> Stalls {
-        self.inner().map_or(Stalls::default(), |inner| inner.stalls.read())
+        self.inner().map_or(Stalls::default(), |inner| inner.history.stalls.read())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The switches.
+//! The switches: one a patch of *munlock batching* (2013).
 
 /// How `NR_MLOCK` is corrected for pages of a batch that cannot be isolated.
 ///
@@ -24,7 +24,7 @@ pub enum Accounting {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum InPlace {
-    /// As posted in seed 001 and measured there: the vector is filled under one hold of the table's lock, its first
+    /// As posted, and measured in the posting: the vector is filled under one hold of the table's lock, its first
     /// page too.
     #[default]
     Posted,
@@ -32,7 +32,7 @@ pub enum InPlace {
     Merged,
 }
 
-/// How munlock works: the seven patches of seed 001, and our own form.
+/// How munlock works: the seven patches of *munlock batching*, and our own form.
 ///
 /// With `runs` on (the default) the others mean nothing. Switches 4 to 7 work on the vector of switch 3, and do nothing
 /// without it.
@@ -40,11 +40,11 @@ pub enum InPlace {
 /// ```
 /// use pageblock_mlock::Steps;
 /// assert!(Steps::default().runs);
-/// let before = Steps::seed(0);
+/// let before = Steps::first(0);
 /// assert!(!before.lazy_base && !before.runs);
-/// let first_three = Steps::seed(3);
+/// let first_three = Steps::first(3);
 /// assert!(first_three.batch_isolate && !first_three.batch_counter);
-/// assert_eq!(Steps::seed(7), Steps::seed(99));
+/// assert_eq!(Steps::first(7), Steps::first(99));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Steps {
@@ -71,9 +71,9 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The first `patches` patches of the seed; 0 is Linux 3.11-rc3, 7 and more are the whole series as posted.
+    /// The first `patches` patches; 0 is Linux 3.11-rc3, 7 and more are the whole series as posted.
     #[must_use]
-    pub const fn seed(patches: u8) -> Self {
+    pub const fn first(patches: u8) -> Self {
         Self {
             lazy_base: patches >= 1,
             drain_once: patches >= 2,
@@ -91,13 +91,13 @@ impl Steps {
     /// Linux 3.12: the series as merged, with its fault in the accounting if asked for.
     #[must_use]
     pub const fn linux_3_12(accounting: Accounting) -> Self {
-        Self { in_place: InPlace::Merged, accounting, ..Self::seed(7) }
+        Self { in_place: InPlace::Merged, accounting, ..Self::first(7) }
     }
 }
 
 impl Default for Steps {
     /// The best known: our own form.
     fn default() -> Self {
-        Self { runs: true, ..Self::seed(7) }
+        Self { runs: true, ..Self::first(7) }
     }
 }
