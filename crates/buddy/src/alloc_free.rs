@@ -8,8 +8,9 @@ use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, Pfn, Platform,
 
 use crate::error::FreeError;
 use crate::free_area::FreeAreaId;
+use crate::ones::Ones;
 use crate::region::{BLOCK_SHIFT, Region};
-use crate::zone::{Ones, Place, Zone};
+use crate::zone::{Place, Zone};
 
 impl<'m> Zone<'m> {
     /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's business.

@@ -5,11 +5,12 @@ use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Platform, StateByte};
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::dense::word_of;
+use crate::ones::Ones;
 use crate::refill::Batch;
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::scattered::LEVEL;
 use crate::summary::MOST_REGIONS;
-use crate::zone::{Ones, Zone};
+use crate::zone::Zone;
 
 /// Words with less than that, after which the rest is looked at block by block: an ordered run has such at its ends only.
 const MOST_SMALL: u32 = 2;
@@ -21,6 +22,8 @@ pub(crate) struct Effort(u32);
 impl Effort {
     /// In a drain, a pageblock, or a word of one, that is looked for and settled.
     pub(crate) const PAGEBLOCK: u32 = 60;
+    /// A region that is locked, and left again.
+    pub(crate) const REGION: u32 = 10;
     /// One block among others.
     pub(crate) const BLOCK: u32 = 3;
     /// A byte of a map that has become full beside another, and nothing larger.
@@ -35,12 +38,6 @@ impl Effort {
     /// What a drain of a per-CPU list may do: with all that it keeps one call below 5,000 instructions.
     pub(crate) const fn of_one_drain() -> Self {
         Self(425)
-    }
-
-    /// What is done for so many blocks.
-    #[inline(always)]
-    pub(crate) const fn of_blocks(blocks: usize) -> i32 {
-        Self::BLOCK as i32 * blocks as i32
     }
 
     /// What a refill of a per-CPU list may do, which keeps it below 5,000 instructions, too.
@@ -98,7 +95,16 @@ pub struct Given {
 }
 
 /// Blocks that one hold of a lock gives back at most.
-const CHUNK: usize = 64;
+const CHUNK: usize = 128;
+
+/// What has come of some of up to 64 blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Picked {
+    /// Those that are not done with: one bit for the place of each.
+    pub(crate) left: u64,
+    /// So many were not listed with this order, and have been left as they are.
+    pub(crate) refused: usize,
+}
 
 impl Zone<'_> {
     /// Takes up to `out.len()` blocks of `order`, marks each as listed, and says how many there were (`rmqueue_bulk()`, without fallback).
@@ -128,94 +134,122 @@ impl Zone<'_> {
     }
 
     /// Gives listed blocks back. Returns how many were not listed with this order; those are left as they are.
-    #[inline]
     pub fn free_bulk<P: Platform>(&self, order: Order, blocks: &[u32]) -> usize {
-        self.free_within::<P>(order, blocks, Effort::unlimited()).refused
-    }
-
-    /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before the last block, and does
-    /// at least one.
-    #[inline]
-    pub fn free_some<P: Platform>(&self, order: Order, blocks: &[u32]) -> Given {
-        self.free_within::<P>(order, blocks, Effort::of_one_drain())
-    }
-
-    fn free_within<P: Platform>(&self, order: Order, blocks: &[u32], mut effort: Effort) -> Given {
         let mut given = Given::default();
-        while let Some(rest) = blocks.get(given.done..).filter(|rest| !rest.is_empty())
-            && effort.is_left()
+        while let Some(rest) = blocks.get(given.done..).filter(|rest| !rest.is_empty()) {
+            let part = self.free_together::<P>(order, rest, &mut Effort::unlimited());
+            given = Given { done: given.done + part.given.done.max(1), refused: given.refused + part.given.refused };
+        }
+        given.refused
+    }
+
+    /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before all blocks are done with, and does
+    /// at least one. Those that are left are the last of `blocks` then, whatever their order was.
+    pub fn free_some<P: Platform>(&self, order: Order, blocks: &mut [u32]) -> Given {
+        let mut effort = Effort::of_one_drain();
+        let mut given = Given::default();
+        while effort.is_left()
+            && let Some(rest) = blocks.get_mut(given.done..).filter(|rest| !rest.is_empty())
         {
-            let mut some = [0; CHUNK];
-            let (some, _) = some.split_at_mut(rest.len().min(CHUNK));
-            some.copy_from_slice(rest.get(..some.len()).unwrap_or_default());
-            let first = some.first().map_or(0, |&index| self.region_of(index));
-            let last = some.last().map_or(0, |&index| self.region_of(index));
-            let done = if first == last && some.iter().all(|&index| self.region_of(index) == first) {
-                self.free_in_region::<P>(order, first, some, &mut effort)
-            } else {
-                self.free_scattered::<P>(order, some, &mut effort)
-            };
-            given = Given { done: given.done + done.done, refused: given.refused + done.refused };
+            let part = self.free_together::<P>(order, rest, &mut effort);
+            let shown = rest.len().min(64);
+            move_to_end(rest.get_mut(..shown).unwrap_or_default(), part.left);
+            given = Given { done: given.done + part.given.done, refused: given.refused + part.given.refused };
         }
         given
     }
 
-    /// Gives back blocks of one region; their zone-relative indices become those of the region.
-    fn free_in_region<P: Platform>(&self, order: Order, number: u32, some: &mut [u32], effort: &mut Effort) -> Given {
-        let Some(mut region) = self.lock::<P>(number) else { return Given { done: some.len(), refused: some.len() } };
-        let offset = region.offset;
-        some.iter_mut().for_each(|index| *index = index.wrapping_sub(offset));
-        let given = region.give_many(order, some, effort);
-        self.publish(&mut region);
-        given
+    /// Gives back some of the blocks: those from the first on, as long as they lie in one region; else some of the first 64.
+    #[inline(always)]
+    fn free_together<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
+        let some = blocks.get(..CHUNK).unwrap_or(blocks);
+        let (shift, first) = (self.region_shift(), some.first().copied().unwrap_or(0));
+        let differing = some.iter().fold(0, |differing, index| differing | index ^ first);
+        if differing.wrapping_shr(shift) != 0 {
+            return self.free_scattered::<P>(order, some.get(..64).unwrap_or(some), effort);
+        }
+        let given = match self.lock::<P>(first.wrapping_shr(shift)) {
+            Some(mut region) => {
+                let given = region.give_many(order, some, effort);
+                self.publish(&mut region);
+                given
+            }
+            None => Given { done: some.len(), refused: some.len() },
+        };
+        Part { given, left: 0 }
     }
 
-    /// Gives back blocks of several regions, all of them: sorted by region, so that each region is locked once.
+    /// Gives back blocks of several regions, each of which is locked once.
     #[inline(never)]
-    fn free_scattered<P: Platform>(&self, order: Order, some: &mut [u32], effort: &mut Effort) -> Given {
-        let mut sorted = [0; CHUNK];
-        let ends = sort_by_region(some, &mut sorted, self.region_shift());
-        let mut given = Given { done: some.len(), refused: 0 };
-        let mut start = 0;
-        for number in Ones(ends.met) {
-            let end = usize::from(ends.ends[number as usize % MOST_REGIONS]);
-            let group = sorted.get_mut(start..end).unwrap_or_default();
-            start = end;
-            let part = self.free_in_region::<P>(order, number, group, &mut Effort::unlimited());
-            given.refused += part.refused;
-            effort.spend(Effort::PAGEBLOCK / 2 + Effort::BLOCK * group.len() as u32);
+    fn free_scattered<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
+        let regions = ByRegion::of(blocks, self.region_shift());
+        let mut part = Part { given: Given::default(), left: 0 };
+        for number in Ones(regions.met) {
+            let picked = regions.blocks[number as usize % MOST_REGIONS];
+            let of_region = match self.lock::<P>(number).filter(|_| effort.is_left()) {
+                Some(mut region) => {
+                    let of_region = region.give_picked(order, blocks, picked, effort);
+                    self.publish(&mut region);
+                    effort.spend(Effort::REGION);
+                    of_region
+                }
+                None => Picked { left: picked, refused: 0 },
+            };
+            part.left |= of_region.left;
+            part.given.refused += of_region.refused;
         }
-        given
+        part.given.done = blocks.len() - part.left.count_ones() as usize;
+        part
     }
 }
 
-/// Where each region's blocks end in a sorted chunk, and which regions there are.
-struct RegionEnds {
-    ends: [u8; MOST_REGIONS],
+/// What has come of some blocks of a list.
+struct Part {
+    given: Given,
+    /// Of the first 64 those that are not done with; 0 if only those after the ones that are done with are not.
+    left: u64,
+}
+
+/// A bit for each of so many places, up to 64.
+const fn places(count: usize) -> u64 {
+    if count < 64 { (1 << count) - 1 } else { u64::MAX }
+}
+
+/// Moves the elements whose places have a bit in `left` to the end.
+fn move_to_end(blocks: &mut [u32], left: u64) {
+    let mut rest = left;
+    let mut end = blocks.len();
+    while let Some(some) = core::num::NonZeroU64::new(rest) {
+        let at = some.ilog2();
+        end = end.saturating_sub(1);
+        if let Some(&block) = blocks.get(at as usize) {
+            // What was there has been done with, or moved up already.
+            blocks.get_mut(end).into_iter().for_each(|slot| *slot = block);
+        }
+        rest &= !(1 << at);
+    }
+}
+
+/// Up to 64 blocks by region: one bit for the place of each.
+struct ByRegion {
+    blocks: [u64; MOST_REGIONS],
+    /// The regions that have some.
     met: u64,
 }
 
-/// A counting sort; regions have numbers below [`MOST_REGIONS`].
-fn sort_by_region(blocks: &[u32], sorted: &mut [u32; CHUNK], shift: u32) -> RegionEnds {
-    let mut ends = [0u8; MOST_REGIONS];
-    let mut met = 0u64;
-    for &index in blocks {
-        let region = index.wrapping_shr(shift) % MOST_REGIONS as u32;
-        ends[region as usize] += 1;
-        met |= 1 << region;
+impl ByRegion {
+    #[inline(always)]
+    fn of(blocks: &[u32], shift: u32) -> Self {
+        let mut by_region = Self { blocks: [0; MOST_REGIONS], met: 0 };
+        let mut place = 1u64;
+        for &index in blocks {
+            let region = index.wrapping_shr(shift) % MOST_REGIONS as u32;
+            by_region.blocks[region as usize] |= place;
+            by_region.met |= 1 << region;
+            place = place.wrapping_add(place);
+        }
+        by_region
     }
-    // Counts become the places at which the regions begin; placing the blocks moves them to the ends.
-    let mut start = 0;
-    for region in Ones(met) {
-        let count = core::mem::replace(&mut ends[region as usize % MOST_REGIONS], start);
-        start += count;
-    }
-    for &index in blocks {
-        let place = &mut ends[(index.wrapping_shr(shift) % MOST_REGIONS as u32) as usize];
-        sorted[usize::from(*place) % CHUNK] = index;
-        *place += 1;
-    }
-    RegionEnds { ends, met }
 }
 
 /// True if the first or the last two blocks lie in one word, as after refills that are freed in order.
@@ -243,36 +277,69 @@ impl Region<'_> {
         self.refresh_top(block);
     }
 
-    /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`). Neighbours that follow one another are
-    /// given back together. Returns how many heads were not so marked; those are left as they are.
+    /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`), of this region, by their numbers in the
+    /// zone. Neighbours that follow one another are given back together. Those that are not so marked are left as they are.
     pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
-        let o = u32::from(order.as_u8());
-        let alike = o <= LEVEL && self.isolated_blocks == 0 && !self.has_unusable;
+        let alike = self.counts_alike(order);
         if alike && !are_neighbours(blocks) {
-            return self.give_scattered(order, blocks, effort);
+            return self.give_first(order, blocks, effort);
         }
         // Two copies of one loop: without the look for whole words, single frames take fewer instructions.
         let mut given = if order == Order::ZERO && blocks.len() >= WORD_FRAMES as usize {
-            self.give_listed::<true>(order, blocks, (alike, effort))
+            self.give_listed::<true>(order, blocks, effort)
         } else {
-            self.give_listed::<false>(order, blocks, (alike, effort))
+            self.give_listed::<false>(order, blocks, effort)
         };
         if given.done < blocks.len() && alike && effort.is_left() {
-            let rest = blocks.get(given.done..).unwrap_or_default();
-            let scattered = self.give_scattered(order, rest, effort);
+            let scattered = self.give_first(order, blocks.get(given.done..).unwrap_or_default(), effort);
             given = Given { done: given.done + scattered.done, refused: given.refused + scattered.refused };
         }
         given
     }
 
+    /// Blocks of the order lie in one byte of a map, and all free frames of the region count alike.
     #[inline(always)]
-    fn give_listed<const DENSE: bool>(
-        &mut self,
-        order: Order,
-        blocks: &[u32],
-        (alike, effort): (bool, &mut Effort),
-    ) -> Given {
+    fn counts_alike(&self, order: Order) -> bool {
+        u32::from(order.as_u8()) <= LEVEL && self.isolated_blocks == 0 && !self.has_unusable
+    }
+
+    /// Gives back the first 64 blocks, or as many of them as the effort allows.
+    #[inline(always)]
+    fn give_first(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
+        let some = blocks.get(..64).unwrap_or(blocks);
+        let picked = self.give_scattered(order, some, places(some.len()), effort);
+        let done = if picked.left == 0 { some.len() } else { picked.left.trailing_zeros() as usize };
+        Given { done, refused: picked.refused }
+    }
+
+    /// Gives back those blocks, up to 64, for which `picked` has a bit, lowest first.
+    pub(crate) fn give_picked(&mut self, order: Order, blocks: &[u32], picked: u64, effort: &mut Effort) -> Picked {
+        if self.counts_alike(order) {
+            return self.give_scattered(order, blocks, picked, effort);
+        }
+        let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
+        let mut result = Picked { left: picked, refused: 0 };
+        for (place, &index) in blocks.iter().enumerate().take(64).filter(|&(place, _)| picked >> place & 1 == 1) {
+            if !effort.is_left() {
+                break;
+            }
+            effort.spend(Effort::PAGEBLOCK);
+            let index = index.wrapping_sub(self.offset);
+            if self.states.get(index).without_type() == listed {
+                self.states.set(index, StateByte::INSIDE);
+                self.give(index, u32::from(order.as_u8()));
+            } else {
+                result.refused += 1;
+            }
+            result.left &= !(1 << place);
+        }
+        result
+    }
+
+    #[inline(always)]
+    fn give_listed<const DENSE: bool>(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
         let o = u32::from(order.as_u8());
+        let alike = self.counts_alike(order);
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
         let (mut rest, mut refused, mut small) = (blocks, 0, 0);
         while let Some(&first) = rest.first() {
@@ -283,17 +350,18 @@ impl Region<'_> {
             if DENSE
                 && let Some((frames, after)) = rest.split_first_chunk()
                 && let Some(whole) = word_of(frames)
-                && self.give_word(whole)
+                && self.give_word(whole.wrapping_sub(self.offset >> WORD_ORDER))
             {
                 rest = after;
                 continue;
             }
+            let (in_zone, first) = (first >> WORD_ORDER, first.wrapping_sub(self.offset));
             let word = first >> WORD_ORDER;
             let (mut mask, mut taken, mut wrong) = (0u64, 0, 0);
             // Without a chunk this is the end of the zone, or blocks larger than a word.
             match self.states.chunk(word << WORD_ORDER).filter(|_| o < WORD_ORDER) {
                 Some(chunk) => {
-                    for &index in rest.iter().take_while(|&index| index >> WORD_ORDER == word) {
+                    for &index in rest.iter().take_while(|&index| index >> WORD_ORDER == in_zone) {
                         taken += 1;
                         let byte = &chunk[index as usize % WORD_FRAMES as usize];
                         if StateByte::from_raw(byte.load(Ordering::Relaxed)).without_type() == listed {

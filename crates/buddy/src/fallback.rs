@@ -14,9 +14,10 @@ use pageblock_frame::{
 
 use crate::bits;
 use crate::free_area::FreeAreaId;
+use crate::ones::Ones;
 use crate::policy::{Policy, fallbacks};
 use crate::region::{BLOCK_SHIFT, Region};
-use crate::zone::{Ones, Place, Zone};
+use crate::zone::{Place, Zone};
 
 /// How often a victim that another CPU has changed meanwhile is chosen anew.
 const ATTEMPTS: u32 = 64;

@@ -23,6 +23,8 @@ use core::num::NonZeroU64;
 
 use pageblock_frame::MigrateType;
 
+use crate::ones::Ones;
+
 /// Largest orders that have a set: 0 to 9.
 pub(crate) const TOPS: usize = 10;
 /// The sets of wholly free pageblocks.
@@ -100,8 +102,7 @@ impl Members {
 
     /// The sets that have a member here and had none before.
     pub(crate) fn appeared_since(self, before: Self) -> impl Iterator<Item = FreeAreaId> {
-        let appeared = self.0 & !before.0;
-        FreeAreaId::all().filter(move |set| appeared >> set.index() & 1 == 1)
+        Ones(self.0 & !before.0).map(FreeAreaId)
     }
 }
 

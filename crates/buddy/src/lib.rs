@@ -52,6 +52,7 @@ mod free_area;
 #[cfg(feature = "history")]
 mod history;
 mod node;
+mod ones;
 mod online;
 mod policy;
 mod ranges;

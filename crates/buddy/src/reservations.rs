@@ -13,9 +13,10 @@ use pageblock_frame::{Carver, CpuId, MigrateType, NO_BLOCK, Pageblock, Platform,
 
 use crate::bulk::Effort;
 use crate::free_area::FreeAreaId;
+use crate::ones::Ones;
 use crate::refill::{Batch, Refill};
 use crate::region::{BLOCK_SHIFT, Region};
-use crate::zone::{Ones, Place, Zone};
+use crate::zone::{Place, Zone};
 
 /// CPUs that are told apart at most. Those whose numbers are the same but for a multiple of this share a pageblock.
 const MOST_SLOTS: usize = 64;

@@ -21,9 +21,10 @@ use pageblock_frame::{
 
 use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::free_area::FreeAreaId;
+use crate::ones::Ones;
 use crate::policy::fallbacks;
 use crate::region::{BLOCK_SHIFT, Region};
-use crate::zone::{Ones, Zone};
+use crate::zone::Zone;
 
 /// Pageblocks looked at in one lock hold.
 const LOOKS_PER_HOLD: u32 = 64;

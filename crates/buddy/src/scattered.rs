@@ -10,10 +10,10 @@ use core::hint::cold_path;
 use core::ops::Range;
 
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte, Visited};
+use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte};
 
 use crate::bits::{self, WORD_ORDER};
-use crate::bulk::{Effort, Given};
+use crate::bulk::{Effort, Picked};
 use crate::free_area::{FreeArea, TopChange};
 use crate::region::{BLOCK_SHIFT, Region};
 
@@ -70,50 +70,60 @@ fn merged_at(eight: u8, place: u32) -> u8 {
     EIGHTS.merged[(u32::from(eight) * 8 + place % 8) as usize]
 }
 
-/// Blocks that can be summed up in such numbers.
-const MOST_SUMMED: usize = 1 << 13;
+/// What has come of blocks whose heads had one state.
+struct Alike {
+    /// Those that are not done with.
+    left: u64,
+    /// A pageblock has become wholly free with the last that is.
+    whole: bool,
+}
 
 impl Region<'_> {
-    /// Gives back blocks of an order up to [`LEVEL`] whose heads are marked as listed, in a zone whose free frames all
-    /// count alike. Returns how many heads were not so marked; those are left as they are.
-    pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
+    /// Gives back those of up to 64 blocks of an order up to [`LEVEL`] for whose places `picked` has a bit and whose heads are marked as listed,
+    /// in a region whose free frames all count alike. Others are left as they are.
+    pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32], picked: u64, effort: &mut Effort) -> Picked {
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
-        let (mut rest, mut refused) = (blocks, 0);
+        let mut result = Picked { left: picked, refused: 0 };
         while effort.is_left()
-            && let Some(&first) = rest.first()
+            && let Some(&first) = blocks.get(result.left.trailing_zeros() as usize)
         {
             // All blocks of a list have the same state.
-            let state = self.states.get(first);
+            let state = self.states.get(first.wrapping_sub(self.offset));
             if state.without_type() != listed {
-                refused += 1;
+                result = Picked { left: result.left & (result.left - 1), refused: result.refused + 1 };
                 effort.spend(Effort::BLOCK);
-                rest = rest.get(1..).unwrap_or_default();
                 continue;
             }
-            let some = rest.get(..MOST_SUMMED).unwrap_or(rest);
-            let (done, whole) = match order.as_u8() {
-                0 => self.give_alike::<true>(order, state, (some, effort)),
-                _ => self.give_alike::<false>(order, state, (some, effort)),
+            let alike = match order.as_u8() {
+                0 => self.give_alike::<0>(state, blocks, result.left, effort),
+                1 => self.give_alike::<1>(state, blocks, result.left, effort),
+                2 => self.give_alike::<2>(state, blocks, result.left, effort),
+                _ => self.give_alike::<3>(state, blocks, result.left, effort),
             };
-            rest = rest.get(done..).unwrap_or_default();
-            if whole && let Some(last) = some.get(done - 1) {
-                self.make_whole(last >> BLOCK_SHIFT);
+            let done = result.left & !alike.left;
+            result.left = alike.left;
+            if alike.whole
+                && let Some(last) = done.checked_ilog2().and_then(|last| blocks.get(last as usize))
+            {
+                self.make_whole(last.wrapping_sub(self.offset) >> BLOCK_SHIFT);
             }
         }
-        Given { done: blocks.len() - rest.len(), refused }
+        result
     }
 
-    /// Gives back blocks whose heads have this state. Says how many until one had another, or a pageblock became wholly free
-    /// with the last. `SINGLE` means order 0, as a constant.
+    /// Gives back blocks whose heads have this state, until one has another, or a pageblock has become wholly free, or the effort is
+    /// spent.
     #[inline(never)]
-    fn give_alike<const SINGLE: bool>(
+    fn give_alike<const ORDER: u32>(
         &mut self,
-        order: Order,
         state: StateByte,
-        (blocks, effort): (&[u32], &mut Effort),
-    ) -> (usize, bool) {
-        let order = if SINGLE { 0 } else { u32::from(order.as_u8()) };
-        let Some(mut table) = BlockTable::new(self.blocks, self.states) else { return (blocks.len(), false) };
+        blocks: &[u32],
+        picked: u64,
+        effort: &mut Effort,
+    ) -> Alike {
+        let Some(mut table) = BlockTable::new(self.blocks, self.states) else {
+            return Alike { left: 0, whole: false };
+        };
         // In memory, with all that is needed afterwards, so that the loop has the registers to itself.
         let mut growth = Growth {
             words: 0,
@@ -124,36 +134,38 @@ impl Region<'_> {
             free: &mut self.totals.free,
             effort,
         };
-        let mut visit = table.visit(blocks, state);
+        let mut visit = table.visit(blocks, picked, self.offset, state);
         let mut grown = 0u64;
         while let Some(mut frame) = visit.next() {
             frame.state().store(StateByte::INSIDE.raw(), Ordering::Relaxed);
             let place = frame.index() % 8;
-            let now = frame.set((bits::ones(order) as u8) << place);
+            let now = frame.set((bits::ones(ORDER) as u8) << place);
             let merged = merged_at(now, place);
             grown = grown.wrapping_add(EIGHTS.grown[usize::from(merged)]);
             let b = frame.block();
-            b.count_loose(1 << order);
+            b.count_loose(1 << ORDER);
             // `NO_TOP` is one below order 0, also as a signed number.
             if merged as i8 > b.top as i8 {
                 cold_path();
-                let has = |frame: &Visited<'_>, order| frame.top_again() as i8 >= order as i8;
+                let top = b.top as i8;
                 let full = now == u8::MAX;
-                if full && has(&frame, LEVEL) && !frame.is_beside_full() {
+                if full && top >= LEVEL as i8 && !frame.is_beside_full() {
                     continue;
                 }
-                let stops = if full && has(&frame, LEVEL + 1) && !frame.is_pair_beside_full() {
-                    growth.pairs(frame.number())
+                let stops = if full && top > LEVEL as i8 && !frame.is_pair_beside_full() {
+                    growth.pairs()
                 } else {
-                    let (index, number) = (frame.index_again(), frame.number());
-                    growth.stops(frame.block(), (index, merged), number)
+                    let index = frame.index();
+                    growth.stops(frame.block(), (index, merged))
                 };
                 if stops {
                     break;
                 }
             }
         }
-        growth.settle(order, visit.visited(), grown)
+        let left = visit.left();
+        growth.settle(ORDER, (picked ^ left).count_ones() as usize, grown);
+        Alike { left, whole: growth.whole }
     }
 }
 
@@ -162,7 +174,7 @@ impl Region<'_> {
 struct Growth<'c, 'm> {
     /// What full bytes beside others mean for the numbers of free blocks, from order [`LEVEL`] on.
     words: u64,
-    /// Effort that is left, but for what is done for every block.
+    /// Effort that is left, apart from what is spent on every block.
     left: i32,
     /// A pageblock has become wholly free.
     whole: bool,
@@ -177,16 +189,18 @@ impl Growth<'_, '_> {
     /// Accounts for so many blocks that have been given back, and for what they mean for the numbers of free blocks up to order
     /// [`LEVEL`].
     #[inline(never)]
-    fn settle(&mut self, order: u32, blocks: usize, grown: u64) -> (usize, bool) {
-        self.effort.set(self.left - Effort::of_blocks(blocks));
+    fn settle(&mut self, order: u32, blocks: usize, grown: u64) {
+        self.effort.set(self.left);
+        self.effort.spend(Effort::BLOCK * blocks as u32);
         *self.free = self.free.wrapping_add((blocks as u64) << order);
         self.count_grown(grown, 0..LEVEL + 1);
-        self.count_grown(self.words, LEVEL..2 * LEVEL);
+        if self.words != 0 {
+            self.count_grown(self.words, LEVEL..2 * LEVEL);
+        }
         for slot in self.nr_free.iter_mut().take(order as usize) {
             // What is smaller than the blocks themselves did not come with them.
             *slot = slot.wrapping_add(blocks as u64);
         }
-        (blocks, self.whole)
     }
 
     /// Adds what is summed up to the numbers of free blocks of these orders.
@@ -202,18 +216,17 @@ impl Growth<'_, '_> {
     }
 
     /// A full byte and the one beside it make a block of 16, which is nothing new in its pageblock, as most of them. True if that is enough
-    /// for one call, which has given back so many blocks.
+    /// for one call.
     #[inline(always)]
-    const fn pairs(&mut self, blocks: usize) -> bool {
+    const fn pairs(&mut self) -> bool {
         self.words = self.words.wrapping_add(EIGHTS.full[1]);
         self.left -= Effort::PAIR as i32;
-        self.left <= Effort::of_blocks(blocks)
+        self.left <= 0
     }
 
-    /// The frame's block has merged to an order, or a full byte ([`ALL`]). True if that is enough for one call, which has given back so many
-    /// blocks.
+    /// The frame's block has merged to an order, or a full byte ([`ALL`]). True if that is enough for one call.
     #[inline(never)]
-    fn stops(&mut self, b: &mut Pageblock, (index, merged): (u32, u8), blocks: usize) -> bool {
+    fn stops(&mut self, b: &mut Pageblock, (index, merged): (u32, u8)) -> bool {
         self.left -= Effort::BYTE as i32;
         let mut reached = merged;
         if merged == ALL {
@@ -224,7 +237,7 @@ impl Growth<'_, '_> {
         if reached as i8 > b.top as i8 {
             self.rises(b, (index, reached));
         }
-        self.whole || self.left <= Effort::of_blocks(blocks)
+        self.whole || self.left <= 0
     }
 
     #[inline(never)]

@@ -11,6 +11,7 @@ use crate::boost::BoostRule;
 use crate::error::{IsolateError, ZoneError};
 use crate::fallback::StolenBlocks;
 use crate::free_area::FreeAreaId;
+use crate::ones::Ones;
 use crate::policy::Policy;
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::reservations::CpuReservations;
@@ -473,19 +474,5 @@ impl<'m> Zone<'m> {
     #[must_use]
     pub fn present(&self) -> u64 {
         self.present.load(Ordering::Relaxed)
-    }
-}
-
-/// The numbers of the bits that are set in a word, in ascending order.
-pub(crate) struct Ones(pub(crate) u64);
-
-impl Iterator for Ones {
-    type Item = u32;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<u32> {
-        let lowest = core::num::NonZeroU64::new(self.0)?.trailing_zeros();
-        self.0 &= self.0 - 1;
-        Some(lowest)
     }
 }

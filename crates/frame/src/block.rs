@@ -1,9 +1,9 @@
 //! A pageblock: 512 frames, one cache line of free bits and one line of what is derived from them.
 
 use core::fmt;
-use core::hint::black_box;
 use core::marker::PhantomData;
 use core::mem::offset_of;
+use core::num::NonZeroU64;
 use core::ptr::NonNull;
 
 use crate::sync::{AtomicU8, Ordering};
@@ -129,12 +129,12 @@ impl fmt::Debug for Pageblock {
 /// let states: Vec<AtomicU8> = (0..1000).map(|_| AtomicU8::new(0)).collect();
 /// let mut blocks = [Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Unmovable)];
 /// let mut table = BlockTable::new(&mut blocks, StateTable::new(&states)).unwrap();
-/// let mut visit = table.visit(&[999, 1000, 3], StateByte::INSIDE);
+/// let mut visit = table.visit(&[999, 7, 1000, 3], 0b1101, 0, StateByte::INSIDE);
 /// let mut frame = visit.next().unwrap();
 /// assert_eq!((frame.index(), frame.block().migrate_type), (999, MigrateType::Unmovable));
 /// assert_eq!(frame.set(1 << 999 % 8), 0x80);
 /// assert!(visit.next().is_none()); // there is no frame 1000
-/// assert_eq!(visit.visited(), 1);
+/// assert_eq!(visit.left(), 0b1100);
 /// assert_eq!(blocks[1].map[7], 1 << 39);
 /// assert!(BlockTable::new(&mut blocks[..1], StateTable::new(&states)).is_none());
 /// ```
@@ -156,34 +156,37 @@ impl<'b, 'm> BlockTable<'b, 'm> {
         }
     }
 
-    /// The frames with these indices, one after the other, up to the first that does not exist or is not in this state.
+    /// Of the frames with these indices those that `picked` has a bit for, one after the other, up to the first that does not exist or is
+    /// not in this state. `origin` is the index of the table's first frame.
     #[inline]
-    pub fn visit<'i>(&mut self, indices: &'i [u32], state: StateByte) -> Visit<'_, 'm, 'i> {
+    pub fn visit<'i>(&mut self, indices: &'i [u32], picked: u64, origin: u32, state: StateByte) -> Visit<'_, 'm, 'i> {
+        let there = if indices.len() < 64 { (1 << indices.len()) - 1 } else { u64::MAX };
         let blocks = NonNull::from_mut(&mut *self.blocks).cast();
-        Visit { blocks, states: self.states, indices, at: 0, state, borrow: PhantomData }
+        Visit { blocks, states: self.states, indices, left: picked & there, origin, state, borrow: PhantomData }
     }
 }
 
 /// Frames of a [`BlockTable`] on the way through a list of indices; see there.
 ///
 /// # Invariants
-/// `blocks` is the table's, borrowed for `'t`.
+/// `blocks` is the table's, borrowed for `'t`. Each bit of `left` is the place of an index.
 #[derive(Debug)]
 pub struct Visit<'t, 'm, 'i> {
     blocks: NonNull<Pageblock>,
     states: StateTable<'m>,
     indices: &'i [u32],
-    at: usize,
+    left: u64,
+    origin: u32,
     state: StateByte,
     borrow: PhantomData<&'t mut [Pageblock]>,
 }
 
 impl<'m> Visit<'_, 'm, '_> {
-    /// How many frames have been visited.
+    /// The frames that have not been visited: one bit for the place of each.
     #[must_use]
     #[inline(always)]
-    pub const fn visited(&self) -> usize {
-        self.at
+    pub const fn left(&self) -> u64 {
+        self.left
     }
 
     /// The next frame; `None` at the end, and if there is no such frame or it is in another state.
@@ -193,12 +196,14 @@ impl<'m> Visit<'_, 'm, '_> {
         reason = "a frame is lent, so that no two of one pageblock are out at once"
     )]
     pub fn next(&mut self) -> Option<Visited<'_>> {
-        let &index = self.indices.get(self.at)?;
+        let at = NonZeroU64::new(self.left)?.trailing_zeros();
+        // SAFETY: by the invariants there is an index at each place.
+        let index = unsafe { self.indices.get_unchecked(at as usize) }.wrapping_sub(self.origin);
         let state = self.states.byte(index)?;
         if state.load(Ordering::Relaxed) != self.state.raw() {
             return None;
         }
-        self.at += 1;
+        self.left &= self.left - 1;
         // Eight frames are a byte of the map, and a pageblock is as long as two maps. Wide, so that nothing is widened later.
         let eight = index as usize / 8;
         let line = eight & !(8 * BLOCK_WORDS - 1);
@@ -207,15 +212,7 @@ impl<'m> Visit<'_, 'm, '_> {
         unsafe {
             let lines = self.blocks.cast::<u8>().add(line);
             let eight = lines.add(if cfg!(target_endian = "little") { eight } else { eight ^ 7 });
-            Some(Visited {
-                index,
-                from: self.indices,
-                number: self.at,
-                block: lines.add(line).cast(),
-                eight,
-                state,
-                borrow: PhantomData,
-            })
+            Some(Visited { index, left: self.left, block: lines.add(line).cast(), eight, state, borrow: PhantomData })
         }
     }
 }
@@ -223,14 +220,11 @@ impl<'m> Visit<'_, 'm, '_> {
 /// One frame of a [`Visit`].
 ///
 /// # Invariants
-/// `eight` points into the map of `block`; both are borrowed for `'v`, and no other reference to them is held. `number` is 1 to the length
-/// of `from`.
+/// `eight` points into the map of `block`; both are borrowed for `'v`, and no other reference to them is held.
 #[derive(Debug)]
 pub struct Visited<'v> {
     index: u32,
-    /// The list from which the index comes, and how many of it have been visited with this one.
-    from: &'v [u32],
-    number: usize,
+    left: u64,
     block: NonNull<Pageblock>,
     eight: NonNull<u8>,
     state: &'v AtomicU8,
@@ -238,11 +232,18 @@ pub struct Visited<'v> {
 }
 
 impl<'v> Visited<'v> {
-    /// Its index.
+    /// Its index in the table.
     #[must_use]
     #[inline(always)]
     pub const fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The frames that are to be visited after it: one bit for the place of each.
+    #[must_use]
+    #[inline(always)]
+    pub const fn left(&self) -> u64 {
+        self.left
     }
 
     /// Its state byte.
@@ -258,29 +259,6 @@ impl<'v> Visited<'v> {
     pub fn block(&mut self) -> &mut Pageblock {
         // SAFETY: by the invariants.
         unsafe { self.block.as_mut() }
-    }
-
-    /// Its index, read again: for what seldom comes, so that it takes no register meanwhile.
-    #[must_use]
-    #[inline(always)]
-    pub fn index_again(&self) -> u32 {
-        // SAFETY: by the invariants.
-        unsafe { self.from.as_ptr().add(self.number() - 1).read_volatile() }
-    }
-
-    /// How many have been visited, with this one. Hidden from the compiler, which would keep in a register what is made of it.
-    #[must_use]
-    #[inline(always)]
-    pub fn number(&self) -> usize {
-        black_box(self.number)
-    }
-
-    /// The largest order of its pageblock, read again: so that what often comes may compare it where it is.
-    #[must_use]
-    #[inline(always)]
-    pub fn top_again(&self) -> u8 {
-        // SAFETY: by the invariants.
-        unsafe { (&raw const (*self.block.as_ptr()).top).read_volatile() }
     }
 
     /// True if the eight of the map beside those that begin with a multiple of eight and have this frame among them are all free: the
@@ -336,16 +314,19 @@ mod tests {
         let states: std::vec::Vec<AtomicU8> = (0..1024).map(|_| AtomicU8::new(0)).collect();
         let mut blocks = [Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Movable)];
         let mut table = BlockTable::new(&mut blocks, StateTable::new(&states)).unwrap();
-        let all: std::vec::Vec<u32> = (0..1024).collect();
-        let mut visit = table.visit(&all, StateByte::INSIDE);
-        while let Some(mut frame) = visit.next() {
-            let index = frame.index();
-            frame.state().store(index as u8, Ordering::Relaxed);
-            let before = frame.block().map;
-            frame.set(1 << (index % 8));
-            let mut expected = before;
-            expected[(index / 64) as usize % 8] |= 1 << (index % 64);
-            assert_eq!(frame.block().map, expected);
+        for first in (0..1024).step_by(64) {
+            let some: std::vec::Vec<u32> = (first..first + 64).map(|index| index + 5000).collect();
+            let mut visit = table.visit(&some, u64::MAX, 5000, StateByte::INSIDE);
+            while let Some(mut frame) = visit.next() {
+                let index = frame.index();
+                frame.state().store(index as u8, Ordering::Relaxed);
+                let before = frame.block().map;
+                frame.set(1 << (index % 8));
+                let mut expected = before;
+                expected[(index / 64) as usize % 8] |= 1 << (index % 64);
+                assert_eq!(frame.block().map, expected);
+            }
+            assert_eq!(visit.left(), 0);
         }
         assert!(blocks.iter().all(|block| block.map == [u64::MAX; BLOCK_WORDS]));
         assert_eq!(states[777].load(Ordering::Relaxed), 777u32 as u8);

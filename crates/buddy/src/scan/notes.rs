@@ -13,8 +13,8 @@ use core::num::NonZeroU16;
 use pageblock_frame::{Pageblock, Platform};
 
 use super::{LOOKS_PER_HOLD, Looked, ZoneScan};
+use crate::ones::Ones;
 use crate::region::BLOCK_SHIFT;
-use crate::zone::Ones;
 
 /// The number that scanners left with a pageblock; see [`BlockView::note`](super::BlockView::note).
 ///

@@ -226,11 +226,12 @@ impl CpuLists<'_> {
         filled as u32
     }
 
-    pub(crate) fn take_oldest(&mut self, list: List, most: u32, take: impl FnOnce(&[u32]) -> usize) -> u32 {
-        let frames = self.with(list, |stack| stack.frames.clone());
+    pub(crate) fn take_oldest(&mut self, list: List, most: u32, take: impl FnOnce(&mut [u32]) -> usize) -> u32 {
+        let mut frames = self.with(list, |stack| stack.frames.clone());
         let shown = (most as usize).min(frames.len());
-        let taken = take(&frames[..shown]).min(shown);
-        self.with(list, |stack| stack.frames.drain(..taken).count() as u32)
+        let taken = take(&mut frames[..shown]).min(shown);
+        self.with(list, |stack| stack.frames = frames.split_off(taken));
+        taken as u32
     }
 
     pub(crate) fn frames_of(&mut self, list: List) -> &[u32] {

@@ -266,9 +266,11 @@ impl CpuLists<'_> {
     /// Shows up to `most` of the frames that were pushed first to `take`, and takes as many of them off as it says,
     /// from the first on. Returns how many.
     #[inline]
-    pub(crate) fn take_oldest(&mut self, list: List, most: u32, take: impl FnOnce(&[u32]) -> usize) -> u32 {
+    pub(crate) fn take_oldest(&mut self, list: List, most: u32, take: impl FnOnce(&mut [u32]) -> usize) -> u32 {
         let shown = most.min(self.len(list));
-        let taken = (take(self.frames_of(list).get(..shown as usize).unwrap_or_default()) as u32).min(shown);
+        // SAFETY: as in `fill`, for the slots from `bottom` on, of which there are so many below `top`.
+        let oldest = unsafe { core::slice::from_raw_parts_mut(self.slot(self.bottom(list)).as_ptr(), shown as usize) };
+        let taken = (take(oldest) as u32).min(shown);
         if taken == 0 {
             return 0;
         }

@@ -81,7 +81,7 @@ fn bulk_moves_keep_the_order() {
         });
         assert_eq!((filled, lists.len(list(3)), lists.capacity(list(3))), (3, 3, 3));
         let mut oldest = Vec::new();
-        let mut take = |frames: &[u32]| {
+        let mut take = |frames: &mut [u32]| {
             oldest.extend_from_slice(frames);
             frames.len()
         };
