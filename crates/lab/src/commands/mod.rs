@@ -72,6 +72,12 @@ enum Command {
     Buddyinfo(proc::ProcArgs),
     /// Print the zones after a replay, as /proc/pagetypeinfo has them
     Pagetypeinfo(proc::ProcArgs),
+    /// Print the zones after a replay, as /proc/zoneinfo has them
+    Zoneinfo(proc::ProcArgs),
+    /// Print the counters after a replay, as /proc/vmstat has them
+    Vmstat(proc::ProcArgs),
+    /// Print the fragmentation indices after a replay, as debugfs has them
+    Extfrag(proc::ProcArgs),
     /// Run an experiment on a simulated machine; --list names them
     Run(run::RunArgs),
 }
@@ -94,6 +100,9 @@ pub fn main() -> ExitCode {
         Some(Command::Map(args)) => map::run(&args),
         Some(Command::Buddyinfo(args)) => proc::buddyinfo(&args, &console),
         Some(Command::Pagetypeinfo(args)) => proc::pagetypeinfo(&args, &console),
+        Some(Command::Zoneinfo(args)) => proc::zoneinfo(&args, &console),
+        Some(Command::Vmstat(args)) => proc::vmstat(&args, &console),
+        Some(Command::Extfrag(args)) => proc::extfrag(&args, &console),
         Some(Command::Run(args)) => run::run(&args, &console),
     })
 }

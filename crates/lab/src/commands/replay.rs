@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::{Console, Level, print, report_directory};
-use crate::replay::{Outcome, Pass, replay};
+use crate::replay::{Outcome, Pass, Rules, replay};
 use crate::report;
 use crate::state::Recording;
 use crate::trace::{STANDARD_INPUT, Strictness};
@@ -26,6 +26,9 @@ pub(crate) struct Input {
     /// Pass over faulty lines and count them, rather than stop
     #[arg(long)]
     pub(crate) lenient: bool,
+    /// By whose rules to allocate; several, separated by commas, side by side
+    #[arg(long, value_name = "RULES", value_enum, value_delimiter = ',', default_value = "default")]
+    pub(crate) rules: Vec<Rules>,
 }
 
 #[derive(Debug, Args)]
@@ -57,7 +60,7 @@ pub(crate) fn run(args: &ReplayArgs, console: &Console) -> anyhow::Result<()> {
 /// Replays the bundled trace and writes its report.
 pub(crate) fn bundled(console: &Console) -> anyhow::Result<()> {
     let trace = root()?.join(BUNDLED).join("trace.txt.zst");
-    let input = Input { trace, state: None, lenient: false };
+    let input = Input { trace, state: None, lenient: false, rules: vec![Rules::Default] };
     run(&ReplayArgs { input, json: false, out: None }, console)
 }
 
@@ -114,7 +117,7 @@ pub(crate) fn outcome(input: &Input, console: &Console) -> anyhow::Result<Outcom
     let beside = input.trace.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let recording = Recording::load(input.state.as_deref().unwrap_or(beside))?;
     let strictness = if input.lenient { Strictness::Lenient } else { Strictness::Strict };
-    let mut outcome = replay((&input.trace, strictness), &recording, &mut |pass, bytes, size| {
+    let mut outcome = replay((&input.trace, strictness), &recording, &rules(input)?, &mut |pass, bytes, size| {
         bar.set_message(pass.name());
         bar.set_length(size);
         bar.set_position(bytes);
@@ -122,6 +125,18 @@ pub(crate) fn outcome(input: &Input, console: &Console) -> anyhow::Result<Outcom
     bar.finish_and_clear();
     outcome.trace = crate::output::printable(&input.trace.display().to_string());
     Ok(outcome)
+}
+
+/// The rules, none of them twice.
+fn rules(input: &Input) -> anyhow::Result<Vec<Rules>> {
+    let mut seen: Vec<Rules> = Vec::new();
+    for &rules in &input.rules {
+        if seen.contains(&rules) {
+            bail!("--rules: {} is named twice", rules.name());
+        }
+        seen.push(rules);
+    }
+    Ok(seen)
 }
 
 /// Names the pass, from the first moment on; visible only on a terminal.

@@ -94,9 +94,8 @@ pub(crate) struct Disagreements {
     pub(crate) frees_in_pieces: u64,
 }
 
-/// What compaction did. Linux's takes free frames without an allocation event, so where a page went is not known until
-/// someone frees a frame that seems free. Ours compacts when Linux's did, and where a request would otherwise be refused: what it
-/// moves, and where to, is its own decision.
+/// What Linux's compaction did. It takes free frames without an allocation event, so where a page went is not known until a frame
+/// that seems free is freed. Ours compact when they have reason to: what they move, and where to, is their own decision.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moves {
     /// Frames of pages that Linux moved.
@@ -105,9 +104,4 @@ pub(crate) struct Moves {
     pub(crate) freed_after: u64,
     /// Frames that Linux's compaction took and gave back unused.
     pub(crate) given_back: u64,
-    /// Runs of our compaction, and those that made the block which was wanted.
-    pub(crate) runs_by_us: u64,
-    pub(crate) emptied_by_us: u64,
-    /// Frames that we moved.
-    pub(crate) moved_by_us: u64,
 }

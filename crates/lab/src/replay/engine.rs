@@ -1,20 +1,19 @@
-//! The loop: read a batch, plan it, execute it between two readings of the clock, look at both machines.
+//! The loop: read a batch, plan it, execute it on each of our machines, look at all of them.
 
 use std::path::Path;
 
-use pageblock_frame::trace::{CompactEvent, CompactResult, Event as OurEvent, Fallback};
 use pageblock_frame::{MigrateType, Order};
-use pageblock_testkit::host::record;
 
-use super::counters::{EventCounts, Moves};
+use super::counters::EventCounts;
 use super::early;
 use super::figures;
 use super::film;
 use super::layout::{ZoneLayout, zones};
-use super::machine::{Machine, Storage};
+use super::machine::Machine;
 use super::ours::Ours;
 use super::outcome::{Live, OrderRow, Outcome, Sample, Side};
-use super::plan::{Op, Planner};
+use super::plan::{Op, Origin, Planner};
+use super::rules::Rules;
 use super::start::Start;
 use super::surplus;
 use super::undo::{Held, Initial, accounted, live};
@@ -53,74 +52,67 @@ impl Pass {
 }
 
 /// Everything during one replay.
-struct Run<'m> {
+struct Run {
     layout: Vec<ZoneLayout>,
     planner: Planner,
-    ours: Ours<'m>,
+    machines: Vec<Ours>,
     held: Held,
-    fallbacks: (u64, u64),
-    /// Runs of compaction, and those that made a block.
-    compactions: (u64, u64),
     most_frames: u64,
     samples: Vec<Sample>,
     /// Batches between two samples.
     stride: usize,
 }
 
-/// Replays a trace on zones like those of the recorded machine.
+/// Replays a trace on a machine for each rule set, in zones like those of the recorded machine.
 ///
 /// # Errors
-/// The first fault of the trace, if the reader is strict; a state that contradicts itself.
+/// Rules that cannot serve such zones; the first fault of the trace, if the reader is strict; a state that contradicts itself.
 pub(crate) fn replay(
     (trace, strictness): (&Path, Strictness),
     recording: &Recording,
+    rules: &[Rules],
     progress: Progress<'_>,
 ) -> Result<Outcome, InputError> {
     let reader = &mut TraceReader::open(trace, strictness)?;
     let layout = zones(&recording.before)?;
-    let mut storage = Storage::new(&layout);
-    let metadata = storage.bytes();
     let mut start = Start::new(&recording.before, &layout);
+    let machines = rules.iter().map(|&rules| Machine::new(rules, &start, &layout)).collect::<Result<Vec<_>, _>>()?;
     let early = early::look((trace, strictness), &start.linux, progress)?;
     let readable_twice = std::fs::metadata(trace).is_ok_and(|metadata| metadata.is_file());
-    let taken = if start.origin == super::plan::Origin::Recorded && readable_twice {
+    let taken = if start.origin == Origin::Recorded && readable_twice {
         let after = recording.after.as_ref().and_then(|state| state.frames.as_ref());
         surplus::hold(&mut start.linux, &layout, &early, after)
     } else {
         0
     };
-    let mut machine = Machine::new(&layout, &mut storage)?;
-    start.build(&layout, &mut machine)?;
+    for machine in &machines {
+        start.build(&layout, machine)?;
+    }
     let (origin, unmatched) = (start.origin, start.unmatched);
     let planner = Planner::new(start.linux, &layout, origin);
-    let initial = Initial::new(&planner, &machine);
-    let mut first = figures::ours(&machine, &layout);
-    first.source = "both at the start";
-    machine.calls = 0;
+    let initial: Vec<_> = machines.iter().map(|machine| Initial::new(&planner, machine)).collect();
+    let mut first = machines.first().map(|machine| figures::ours(machine, &layout)).unwrap_or_default();
+    first.source = "all at the start";
     let held = Held::new(&planner);
-    let ours = Ours::new(machine, planner.linux.frames());
-    let (fallbacks, compactions, most_frames) = ((0, 0), (0, 0), 0);
-    let mut run =
-        Run { layout, planner, ours, held, fallbacks, compactions, most_frames, samples: Vec::new(), stride: 1 };
+    let machines = machines.into_iter().map(Ours::new).collect();
+    let mut run = Run { layout, planner, machines, held, most_frames: 0, samples: Vec::new(), stride: 1 };
     run.planner.disagreements.taken_before_trace = taken;
     run.sample();
     run.planner.free_early(&early.freed);
     run.events(reader, progress)?;
 
-    let mut outcome = run.outcome(recording, reader, metadata);
+    let mut outcome = run.outcome(recording, reader);
     outcome.start_recorded = figures::linux_recorded(&recording.before, &run.layout);
     outcome.unmatched = unmatched;
     compare_start(&first, &outcome.start_recorded.clone(), &mut outcome.unmatched);
     outcome.start = first;
     outcome.start_from = origin;
     outcome.zones = film::places(&run.layout);
-    outcome.frames =
-        [film::frames_of_linux(&run.planner.linux, &run.layout), film::frames_of_ours(&run.ours.machine, &run.layout)];
     run.prove(&initial, &mut outcome);
     Ok(outcome)
 }
 
-impl Run<'_> {
+impl Run {
     fn events(&mut self, reader: &mut TraceReader, progress: Progress<'_>) -> Result<(), InputError> {
         let mut batch = 0usize;
         loop {
@@ -167,37 +159,28 @@ impl Run<'_> {
                 }
             }
         }
-        let ((), events) = record(|| self.ours.execute(&self.planner.ops, &mut self.planner.blocks));
-        for event in events {
-            match event {
-                OurEvent::Fallback(fallback) => {
-                    self.fallbacks.0 += 1;
-                    self.fallbacks.1 += u64::from(Fallback::is_fragmenting(&fallback));
-                }
-                OurEvent::Compaction(CompactEvent::End { status, .. }) => {
-                    self.compactions.0 += 1;
-                    self.compactions.1 += u64::from(status == CompactResult::Success);
-                }
-                _ => {}
-            }
+        for ours in &mut self.machines {
+            ours.execute(&self.planner.ops);
         }
         self.planner.executed();
     }
 
     fn sample(&mut self) {
         let (first, last) = self.planner.period.unwrap_or_default();
-        let held: u64 = self.planner.live().map(|block| u64::from(block.left)).sum();
+        let held: u64 = self.planner.live().map(|(_, block)| u64::from(block.left)).sum();
         self.most_frames = self.most_frames.max(held);
+        let linux = &self.planner.linux;
+        // Where compaction moved pages to is not known, but they take a frame each.
+        let free = linux.free_frames().saturating_sub(self.planner.moved_frames());
+        let machines = || self.machines.iter().map(|ours| &ours.machine);
+        let beside = |linux: u64, of: fn(&Machine) -> u64| std::iter::once(linux).chain(machines().map(of)).collect();
+        let pictures = machines().map(|machine| film::of_ours(machine, &self.layout));
         self.samples.push(Sample {
             micros: last - first,
-            free_pageblocks: [self.planner.linux.free_pageblocks(), self.ours.machine.free_pageblocks()],
-            // Where compaction moved pages to is not known, but they take a frame each.
-            free_frames: [
-                self.planner.linux.free_frames().saturating_sub(self.planner.moved_frames()),
-                self.ours.machine.free_frames(),
-            ],
-            fallbacks: [self.planner.fallbacks.0, self.fallbacks.0],
-            cells: [film::of_linux(&self.planner.linux, &self.layout), film::of_ours(&self.ours.machine, &self.layout)],
+            free_pageblocks: beside(linux.free_pageblocks(), Machine::free_pageblocks),
+            free_frames: beside(free, Machine::free_frames),
+            fallbacks: beside(self.planner.fallbacks.0, |machine| machine.seat.noted.get().fallbacks),
+            cells: std::iter::once(film::of_linux(linux, &self.layout)).chain(pictures).collect(),
         });
         if self.samples.len() > SAMPLES {
             let mut keep = false;
@@ -209,37 +192,31 @@ impl Run<'_> {
         }
     }
 
-    fn outcome(&self, recording: &Recording, reader: &TraceReader, metadata: u64) -> Outcome {
-        let (planner, tally, layout) = (&self.planner, &self.ours.tally, &self.layout);
-        let mut ours = figures::ours(&self.ours.machine, layout);
-        (ours.fallbacks, ours.fallbacks_below_pageblock) = self.fallbacks;
+    fn outcome(&self, recording: &Recording, reader: &TraceReader) -> Outcome {
+        let (planner, layout) = (&self.planner, &self.layout);
         let mut by_events = figures::linux_by_events(&planner.linux, layout);
         (by_events.fallbacks, by_events.fallbacks_below_pageblock) = planner.fallbacks;
         // Where compaction moved pages to is not known, but they take a frame each.
         by_events.free_frames -= planner.moved_frames();
         let mut notes = Vec::new();
         let linux = linux_side(recording, reader, &by_events, (&planner.events, &mut notes), layout);
-        let present: u64 = layout.iter().map(ZoneLayout::present).sum();
-        let seconds = tally.time.as_secs_f64();
-        let operations = tally.operations.max(1) as f64;
         let (begin, end) = planner.period.unwrap_or_default();
         notes.extend(self.notes());
+        let present: u64 = layout.iter().map(ZoneLayout::present).sum();
+        let mut frames = vec![film::frames_of_linux(&planner.linux, layout)];
+        let mut rules = Vec::new();
+        for ours in &self.machines {
+            rules.push(ours.outcome(layout, present));
+            frames.push(film::frames_of_ours(&ours.machine, layout));
+        }
         Outcome {
             trace: String::new(),
             events: planner.events.total,
-            refused: tally.refused.iter().sum(),
-            refused_for_memory: tally.refused_for_memory,
             conserved: false,
             conservation_faults: Vec::new(),
-            metadata_bytes_per_frame: metadata as f64 / present as f64,
-            ns_per_operation: tally.time.as_nanos() as f64 / operations,
-            calls_per_operation: self.ours.machine.calls as f64 / operations,
-            operations: tally.operations,
-            operations_per_second: tally.operations as f64 / seconds.max(1e-9),
-            events_per_second: planner.events.total as f64 / seconds.max(1e-9),
             recorded_seconds: (end - begin) as f64 / 1e6,
             linux,
-            ours,
+            rules,
             linux_by_events: by_events,
             start: Side::default(),
             start_recorded: Side::default(),
@@ -247,23 +224,15 @@ impl Run<'_> {
             by_order: self.by_order(),
             live: Live::default(),
             disagreements: planner.disagreements.clone(),
-            moves: self.moves(),
-            rejected_frees: tally.rejected,
-            start_from: super::plan::Origin::Recorded,
+            moves: planner.moves.clone(),
+            start_from: Origin::Recorded,
             unmatched: Vec::new(),
             notes,
             skipped: reader.skipped().clone(),
             samples: self.samples.clone(),
             zones: Vec::new(),
-            frames: Default::default(),
-            buddyinfo: self.ours.machine.zones().iter().map(|zone| zone.buddyinfo().to_string()).collect(),
-            pagetypeinfo: figures::pagetypeinfo(&self.ours.machine),
+            frames,
         }
-    }
-
-    fn moves(&self) -> Moves {
-        let ((runs_by_us, emptied_by_us), stat) = (self.compactions, self.ours.compaction.vmstat());
-        Moves { runs_by_us, emptied_by_us, moved_by_us: stat.migrate_success, ..self.planner.moves.clone() }
     }
 
     fn notes(&self) -> Vec<String> {
@@ -275,8 +244,10 @@ impl Run<'_> {
                     .to_owned(),
             );
         }
-        let rejection = self.ours.tally.first_rejection.iter();
-        notes.extend(rejection.map(|why| format!("first free that our zones refused: {why}")));
+        for ours in &self.machines {
+            let first = ours.tally.first_rejection.iter();
+            notes.extend(first.map(|why| format!("{}: first free that was refused: {why}", ours.machine.rules.name())));
+        }
         notes
     }
 
@@ -291,7 +262,6 @@ impl Run<'_> {
                 reclaimable: counts.alloc[at][MigrateType::Reclaimable.index()],
                 failed: counts.failed[at],
                 freed: counts.free[at],
-                refused: self.ours.tally.refused[at],
             }
         };
         let used = |order: &Order| {
@@ -302,12 +272,18 @@ impl Run<'_> {
     }
 
     /// Accounts for every frame and undoes everything.
-    fn prove(&mut self, initial: &Initial, outcome: &mut Outcome) {
+    fn prove(&mut self, initial: &[Initial], outcome: &mut Outcome) {
         outcome.live = live(&self.planner, &self.held, self.most_frames);
         let faults = &mut outcome.conservation_faults;
-        faults.extend(accounted(&self.planner, &self.ours.machine, &self.held).err());
-        faults.extend(initial.restore(&self.planner, &mut self.ours, &self.held).err());
-        outcome.conserved = faults.is_empty() && self.ours.tally.rejected == 0;
+        let mut rejected = 0;
+        for (ours, initial) in self.machines.iter_mut().zip(initial) {
+            let name = ours.machine.rules.name();
+            let found = accounted(&self.planner, &ours.machine, &self.held);
+            let undone = initial.restore(&self.planner, ours, &self.held);
+            faults.extend(found.err().into_iter().chain(undone.err()).map(|fault| format!("{name}: {fault}")));
+            rejected += ours.tally.rejected;
+        }
+        outcome.conserved = faults.is_empty() && rejected == 0;
     }
 }
 

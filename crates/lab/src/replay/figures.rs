@@ -9,7 +9,7 @@ use super::linux::{FREE, Linux};
 use super::machine::Machine;
 #[cfg(feature = "experiments")]
 use super::outcome::BlockState;
-use super::outcome::{Side, TypeFigures, ZoneFigures};
+use super::outcome::{Files, Side, TypeFigures, ZoneFigures};
 use crate::state::State;
 
 fn index_by_order(free_blocks: &[u64]) -> Vec<f64> {
@@ -38,8 +38,8 @@ fn summed(mut side: Side) -> Side {
     side
 }
 
-/// Our machine.
-pub(crate) fn ours(machine: &Machine<'_>, layout: &[ZoneLayout]) -> Side {
+/// One of our machines; what is on its per-CPU lists is not counted.
+pub(crate) fn ours(machine: &Machine, layout: &[ZoneLayout]) -> Side {
     let mut side = Side { source: "our zones", ..Side::default() };
     for (zone, layout) in machine.zones().iter().zip(layout) {
         let counts = zone.counts();
@@ -128,12 +128,23 @@ impl BlockState {
     }
 }
 
-/// Our zones in the format of `/proc/pagetypeinfo`.
-pub(crate) fn pagetypeinfo(machine: &Machine<'_>) -> String {
-    let orders = machine.zones().first().map_or(Order::MAX, pageblock_buddy::Zone::max_order);
-    let mut text = PageTypeHeading::free_counts(orders).to_string();
-    text.extend(machine.zones().iter().map(|zone| zone.pagetypeinfo().to_string()));
-    text.push_str(&PageTypeHeading::block_counts(CmaColumn::Absent).to_string());
-    text.extend(machine.zones().iter().map(|zone| zone.blocktypeinfo().to_string()));
-    text
+/// One of our machines in the formats of Linux's files.
+pub(crate) fn files(machine: &Machine) -> Files {
+    let zones = || machine.zones().iter();
+    let orders = zones().next().map_or(Order::MAX, |zone| zone.max_order());
+    let mut pagetypeinfo = PageTypeHeading::free_counts(orders).to_string();
+    pagetypeinfo.extend(zones().map(|zone| zone.pagetypeinfo().to_string()));
+    pagetypeinfo.push_str(&PageTypeHeading::block_counts(CmaColumn::Absent).to_string());
+    pagetypeinfo.extend(zones().map(|zone| zone.blocktypeinfo().to_string()));
+    let mut extfrag = String::from("unusable_index\n");
+    extfrag.extend(zones().map(|zone| zone.unusable_index().to_string()));
+    extfrag.push_str("extfrag_index\n");
+    extfrag.extend(zones().map(|zone| zone.extfrag_index().to_string()));
+    Files {
+        buddyinfo: zones().map(|zone| zone.buddyinfo().to_string()).collect(),
+        pagetypeinfo,
+        zoneinfo: zones().map(|zone| zone.zoneinfo().to_string()).collect(),
+        vmstat: machine.seat.allocator.vmstat().to_string(),
+        extfrag,
+    }
 }

@@ -54,15 +54,20 @@ pub(crate) fn of_linux(linux: &Linux, layout: &[ZoneLayout]) -> Vec<u8> {
     numbers.map(|block| cell(linux.block_type(block), linux.free_in(block), linux.managed_in(block))).collect()
 }
 
-/// Our pageblocks.
-pub(crate) fn of_ours(machine: &Machine<'_>, layout: &[ZoneLayout]) -> Vec<u8> {
+/// Our pageblocks. What is on a per-CPU list is free, as it is in the recorded machine's.
+pub(crate) fn of_ours(machine: &Machine, layout: &[ZoneLayout]) -> Vec<u8> {
     let mut cells = Vec::new();
+    let places = machine.seat.places.borrow();
     for (zone, place) in machine.zones().iter().zip(layout) {
         let (first, end) = blocks(place);
-        let skipped = first - base(zone) / PAGEBLOCK_FRAMES;
+        let from = cells.len();
+        cells.resize(from + (end - first) as usize, 0);
+        let base = base(zone) / PAGEBLOCK_FRAMES;
         zone.for_each_pageblock(|number, block| {
-            if (skipped..skipped + end - first).contains(&u64::from(number)) {
-                cells.push(cell(block.migrate_type, block.free.into(), block.managed.into()));
+            let number = base + u64::from(number);
+            if (first..end).contains(&number) {
+                let free = places.occupancy.free_in(number);
+                cells[from + (number - first) as usize] = cell(block.migrate_type, free, block.managed.into());
             }
         });
     }
@@ -81,7 +86,7 @@ pub(crate) fn frames_of_linux(linux: &Linux, layout: &[ZoneLayout]) -> Vec<u8> {
 }
 
 /// Our frames.
-pub(crate) fn frames_of_ours(machine: &Machine<'_>, layout: &[ZoneLayout]) -> Vec<u8> {
+pub(crate) fn frames_of_ours(machine: &Machine, layout: &[ZoneLayout]) -> Vec<u8> {
     let mut frames = Vec::new();
     for (zone, place) in machine.zones().iter().zip(layout) {
         let (first, end) = blocks(place);
@@ -120,7 +125,7 @@ fn reserved(zone: &pageblock_buddy::Zone<'_>, picture: &mut [u8], first: u64) {
     zone.for_each_pageblock(|_, block| maps.push(block.map));
     let base = base(zone);
     for (offset, class) in picture.iter_mut().enumerate().filter(|(_, class)| **class == FREE_FRAME) {
-        let index = first + offset as u64 - base;
+        let index = (first + offset as u64).wrapping_sub(base);
         let bit = index % PAGEBLOCK_FRAMES;
         let map = maps.get((index / PAGEBLOCK_FRAMES) as usize);
         let free = map.is_some_and(|map| map[(bit / 64) as usize] >> (bit % 64) & 1 != 0);

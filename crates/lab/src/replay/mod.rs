@@ -1,18 +1,18 @@
 //! The replay of a recorded trace through our zones, beside what Linux did.
 //!
 //! ```text
-//! records ──► plan ──► operations ──► machine (our zones, timed)
+//! records ──► plan ──► operations ──► machines (allocators with their lists, one a rule set)
 //!               │
 //!               └──► linux (frame by frame what the events say)
 //! ```
-//! [`linux::Linux`] follows every frame of the recorded machine by the events alone. [`plan::Planner`] translates records
-//! into operations: which block of ours stands for which of Linux's is known before any of them is executed, so that a batch of
-//! operations runs with nothing but allocator calls between two readings of the clock. [`machine::Machine`] is our zones,
-//! [`ours::Ours`] what they hold; [`compaction::Compaction`] moves it, when the recorded machine compacted.
-//! [`engine::replay`] drives all three and, at the end, undoes everything to prove that no frame was lost.
+//! [`linux::Linux`] follows every frame of the recorded machine by the events alone. [`plan::Planner`] translates records into
+//! operations, each on the CPU and at the time that its record names. [`ours::Ours`] executes them on one of our machines: a
+//! [`PageAllocator`](pageblock::PageAllocator) by one of the [`rules`], with per-CPU lists, compaction and its threads, as a kernel has it.
+//! [`places::Places`] knows where everything is that it holds. [`engine::replay`] drives all and, at the end, undoes everything to prove
+//! that no frame was lost.
 
-mod compaction;
 mod counters;
+mod cpu;
 mod early;
 mod engine;
 mod figures;
@@ -24,6 +24,7 @@ mod ours;
 mod outcome;
 mod places;
 mod plan;
+mod rules;
 mod start;
 mod surplus;
 mod synthetic;
@@ -34,4 +35,5 @@ pub(crate) use engine::{Pass, replay};
 pub(crate) use film::ZonePlace;
 #[cfg(feature = "experiments")]
 pub(crate) use outcome::BlockState;
-pub(crate) use outcome::{Outcome, Sample, Side};
+pub(crate) use outcome::{Files, Outcome, Ruled, Side};
+pub(crate) use rules::Rules;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::counters::{Disagreements, EventCounts, Moves};
 use super::film::ZonePlace;
 use super::plan::Origin;
+use super::rules::Rules;
 use crate::trace::Skipped;
 
 /// Everything that a replay found.
@@ -16,32 +17,16 @@ pub(crate) struct Outcome {
     pub(crate) trace: String,
     /// Events in the trace.
     pub(crate) events: u64,
-    /// Requests that Linux served and we did not.
-    pub(crate) refused: u64,
-    /// Of those, requests for which no zone had enough free frames.
-    pub(crate) refused_for_memory: u64,
-    /// Every frame is accounted for, the zones' check passed, and undoing everything gave back the initial state.
+    /// Every frame is accounted for, each machine's check passed, and undoing everything gave back the initial state.
     pub(crate) conserved: bool,
     /// Why not, if not.
     pub(crate) conservation_faults: Vec<String>,
-    /// Bytes of our metadata by frames of memory.
-    pub(crate) metadata_bytes_per_frame: f64,
-    /// Nanoseconds in the allocator by operation (a request or a free).
-    pub(crate) ns_per_operation: f64,
-    /// Calls of the allocator's functions by operation.
-    pub(crate) calls_per_operation: f64,
-    /// Operations that were executed: requests and frees.
-    pub(crate) operations: u64,
-    /// Operations a second of time in the allocator.
-    pub(crate) operations_per_second: f64,
-    /// Events of the trace a second of time in the allocator.
-    pub(crate) events_per_second: f64,
     /// Seconds of the trace.
     pub(crate) recorded_seconds: f64,
     /// The recorded machine at the end.
     pub(crate) linux: Side,
-    /// Ours at the end.
-    pub(crate) ours: Side,
+    /// Each of our machines, in the order in which their rules were named.
+    pub(crate) rules: Vec<Ruled>,
     /// The recorded machine at the end by the events alone, frames on per-CPU lists counted as free.
     pub(crate) linux_by_events: Side,
     /// Both at the start.
@@ -56,10 +41,8 @@ pub(crate) struct Outcome {
     pub(crate) live: Live,
     /// Where the map of frames and the events do not agree.
     pub(crate) disagreements: Disagreements,
-    /// What compaction did.
+    /// What Linux's compaction did.
     pub(crate) moves: Moves,
-    /// Frees that our zones refused; 0 unless something is wrong.
-    pub(crate) rejected_frees: u64,
     /// Where the starting occupancy comes from.
     pub(crate) start_from: Origin,
     /// What of the recorded state could not be matched.
@@ -74,15 +57,74 @@ pub(crate) struct Outcome {
     /// Where the zones' pageblocks are in the pictures.
     #[serde(skip)]
     pub(crate) zones: Vec<ZonePlace>,
-    /// Linux's and our frames at the end, one byte each.
+    /// Linux's frames at the end and those of each of our machines, one byte each.
     #[serde(skip)]
-    pub(crate) frames: [Vec<u8>; 2],
-    /// Our zones at the end in the format of `/proc/buddyinfo`.
+    pub(crate) frames: Vec<Vec<u8>>,
+}
+
+impl Outcome {
+    /// Linux, and the rules of each of our machines.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once("Linux").chain(self.rules.iter().map(|ruled| ruled.rules))
+    }
+
+    /// The machine that a verdict is about: the default's if it is there, else the last one.
+    pub(crate) fn ours(&self) -> Option<&Ruled> {
+        self.rules.iter().find(|ruled| ruled.rules == Rules::Default.name()).or(self.rules.last())
+    }
+}
+
+/// One of our machines at the end of the trace.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Ruled {
+    /// The name of its rules.
+    pub(crate) rules: &'static str,
+    /// The machine, after its per-CPU lists have been emptied.
+    pub(crate) end: Side,
+    /// Frames that were on the lists before that.
+    pub(crate) listed_frames: u64,
+    /// Requests that Linux served and this machine did not.
+    pub(crate) refused: u64,
+    /// The same by order.
+    pub(crate) refused_by_order: Vec<u64>,
+    /// Of those, requests for which no zone had enough free frames.
+    pub(crate) refused_for_memory: u64,
+    /// Requests that were served from below the watermarks: Linux served them after reclaim, which the trace shows at another time.
+    pub(crate) below_watermarks: u64,
+    /// Requests that Linux refused and this machine could have served.
+    pub(crate) served_beyond: u64,
+    /// Requests and frees.
+    pub(crate) operations: u64,
+    /// Runs of its compaction.
+    pub(crate) compaction_runs: u64,
+    /// Of those, the ones that made the block which was wanted.
+    pub(crate) compaction_successes: u64,
+    /// Frames that they moved.
+    pub(crate) moved: u64,
+    /// Frees that it refused; 0 unless something is wrong.
+    pub(crate) rejected_frees: u64,
+    /// Bytes of metadata by frames of memory.
+    pub(crate) metadata_bytes_per_frame: f64,
+    /// CPUs with lists of their own.
+    pub(crate) cpus: u32,
+    /// Its files.
     #[serde(skip)]
+    pub(crate) files: Files,
+}
+
+/// A machine's files at the end, as Linux would print them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// `/proc/buddyinfo`.
     pub(crate) buddyinfo: String,
-    /// The same in the format of `/proc/pagetypeinfo`.
-    #[serde(skip)]
+    /// `/proc/pagetypeinfo`.
     pub(crate) pagetypeinfo: String,
+    /// `/proc/zoneinfo`.
+    pub(crate) zoneinfo: String,
+    /// `/proc/vmstat`, as far as it is the allocator's.
+    pub(crate) vmstat: String,
+    /// Both files of debugfs' `extfrag`.
+    pub(crate) extfrag: String,
 }
 
 /// One machine at one time.
@@ -150,8 +192,6 @@ pub(crate) struct OrderRow {
     pub(crate) failed: u64,
     /// Frees.
     pub(crate) freed: u64,
-    /// Requests that Linux served and we did not.
-    pub(crate) refused: u64,
 }
 
 /// Frames that are held at the end.
@@ -167,19 +207,19 @@ pub(crate) struct Live {
     pub(crate) start_frames: u64,
 }
 
-/// Both machines at one time of the trace: Linux's figure, then ours.
+/// All machines at one time of the trace: Linux's figure, then those of ours.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     /// Microseconds since the first event.
     pub(crate) micros: u64,
     /// Wholly free pageblocks.
-    pub(crate) free_pageblocks: [u64; 2],
+    pub(crate) free_pageblocks: Vec<u64>,
     /// Free frames.
-    pub(crate) free_frames: [u64; 2],
+    pub(crate) free_frames: Vec<u64>,
     /// Fallbacks so far.
-    pub(crate) fallbacks: [u64; 2],
+    pub(crate) fallbacks: Vec<u64>,
     /// One byte a pageblock.
-    pub(crate) cells: [Vec<u8>; 2],
+    pub(crate) cells: Vec<Vec<u8>>,
 }
 
 /// One pageblock.

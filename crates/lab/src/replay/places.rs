@@ -1,11 +1,8 @@
-//! Where what is held lies in our machine, and whose it is: the owner of all pages, as compaction sees it.
+//! Where what is held lies in one of our machines, and whose it is.
 
-use std::cell::RefCell;
+use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pfn};
 
-use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
-use pageblock_frame::{Order, Pfn};
-
-use super::plan::{Block, NONE, Op};
+use super::plan::NONE;
 
 /// In `holders`: the rest is the first place of a frame. Frames from 8 TiB on cannot be told apart and do not move.
 const ORIGIN: u32 = 1 << 31;
@@ -18,7 +15,19 @@ pub(crate) struct Places {
     holders: Vec<u32>,
     /// For each frame held since the start its present place, [`NONE`] if that is the first one.
     places: Vec<u32>,
+    /// For each block of the trace where it is.
+    blocks: Vec<Placed>,
     any_moved: bool,
+    /// What is free.
+    pub(crate) occupancy: Occupancy,
+}
+
+/// A block of the trace in our machine.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    /// First frame, or [`NONE`].
+    first: u32,
+    order: Order,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +40,10 @@ enum Holder {
 
 impl Places {
     /// All frames below `frames` that are held are held since the start.
-    pub(crate) fn new(frames: u64) -> Self {
-        Self { holders: vec![0; frames as usize], places: vec![NONE; frames as usize], any_moved: false }
+    pub(crate) fn new(frames: u64, occupancy: Occupancy) -> Self {
+        let frames = frames as usize;
+        let (holders, places) = (vec![0; frames], vec![NONE; frames]);
+        Self { holders, places, blocks: Vec::new(), any_moved: false, occupancy }
     }
 
     /// True if frames held since the start may be elsewhere.
@@ -57,29 +68,47 @@ impl Places {
         (0..self.places.len() as u32).filter(|&pfn| self.places[pfn as usize] != NONE).collect()
     }
 
-    /// Notes where executed requests were placed.
-    pub(crate) fn learn(&mut self, ops: &[Op], blocks: &[Block]) {
-        for op in ops {
-            if let &Op::Alloc { block, .. } = op {
-                let place = Pfn::new(u64::from(blocks[block as usize].ours));
-                self.placed(place, block);
-            }
-        }
-    }
-
     /// A block has been placed there.
-    pub(crate) fn placed(&mut self, pfn: Pfn, block: u32) {
+    #[inline]
+    pub(crate) fn placed(&mut self, block: u32, order: Order, pfn: Pfn) {
+        self.note(block, Placed { first: pfn.as_u64() as u32, order });
         if let Some(holder) = self.holders.get_mut(pfn.as_u64() as usize) {
             *holder = block + 1;
         }
+        self.occupancy.take(pfn.as_u64(), order.frames());
     }
 
-    /// The owner of all that is held.
-    pub(crate) const fn owner<'a>(&'a mut self, blocks: &'a mut [Block]) -> Owner<'a> {
-        Owner { state: RefCell::new((self, blocks)) }
+    /// A block has no place: the request was refused.
+    pub(crate) fn refused(&mut self, block: u32) {
+        self.note(block, Placed { first: NONE, order: Order::ZERO });
     }
 
-    fn holder(&self, pfn: Pfn, order: Order, blocks: &[Block]) -> Option<Holder> {
+    fn note(&mut self, block: u32, placed: Placed) {
+        let block = block as usize;
+        if block >= self.blocks.len() {
+            self.blocks.resize(block + 1, Placed { first: NONE, order: Order::ZERO });
+        }
+        self.blocks[block] = placed;
+    }
+
+    /// Where a block is; [`NONE`] if it has no place.
+    #[inline]
+    pub(crate) fn of_block(&self, block: u32) -> u32 {
+        self.blocks.get(block as usize).map_or(NONE, |placed| placed.first)
+    }
+
+    /// A block is freed as a whole: where it was.
+    #[inline]
+    pub(crate) fn take_block(&mut self, block: u32) -> u32 {
+        self.blocks.get_mut(block as usize).map_or(NONE, |placed| std::mem::replace(&mut placed.first, NONE))
+    }
+
+    /// True if it is known whose block begins at this frame.
+    pub(crate) fn is_known(&self, pfn: Pfn, order: Order) -> bool {
+        self.holder(pfn, order).is_some()
+    }
+
+    fn holder(&self, pfn: Pfn, order: Order) -> Option<Holder> {
         let pfn = pfn.as_u64() as u32;
         let holder = self.holders.get(pfn as usize).copied()?;
         if holder == 0 || holder & ORIGIN != 0 {
@@ -89,15 +118,17 @@ impl Places {
         }
         let number = holder - 1;
         // A block that was freed in part is not in one place any more.
-        let block = blocks.get(number as usize)?;
-        (block.ours == pfn && block.order == order).then_some(Holder::Block(number))
+        let block = self.blocks.get(number as usize)?;
+        (block.first == pfn && block.order == order).then_some(Holder::Block(number))
     }
 
-    fn relocate(&mut self, holder: Holder, place: Pfn, blocks: &mut [Block]) {
-        let place = place.as_u64() as u32;
+    /// Compaction moves a page; false if it is not known whose it is.
+    pub(crate) fn relocate(&mut self, from: Pfn, to: Pfn, order: Order) -> bool {
+        let Some(holder) = self.holder(from, order) else { return false };
+        let place = to.as_u64() as u32;
         match holder {
             Holder::Block(number) => {
-                blocks[number as usize].ours = place;
+                self.blocks[number as usize].first = place;
                 self.holders[place as usize] = number + 1;
             }
             Holder::Start(origin) => {
@@ -106,31 +137,100 @@ impl Places {
                 self.holders[place as usize] = ORIGIN | origin;
             }
         }
+        self.occupancy.give(from.as_u64(), order.frames());
+        self.occupancy.take(to.as_u64(), order.frames());
+        true
     }
 }
 
-/// Lends and moves every page of which it is known whose it is. Nothing else runs meanwhile, so that no page is ever busy.
-#[derive(Debug)]
-pub(crate) struct Owner<'a> {
-    state: RefCell<(&'a mut Places, &'a mut [Block])>,
+/// What is not held, by pageblock: free in the zone or on a list. The recorded machine's free frames are counted in the same way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Occupancy {
+    free_in_block: Vec<u16>,
+    free: u64,
+    whole: u64,
 }
 
-#[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
-// SAFETY: the table says which block begins at a frame, and it is changed in the call that answers `Ok`; nothing is behind the frames.
-unsafe impl Migrate for Owner<'_> {
-    fn isolate(&self, pfn: Pfn, order: Order, _mode: MigrateMode) -> Result<(), Refusal> {
-        let (places, blocks) = &*self.state.borrow();
-        places.holder(pfn, order, blocks).map(drop).ok_or(Refusal::Unknown)
+impl Occupancy {
+    /// Of so many frames, none of them free.
+    pub(crate) fn new(frames: u64) -> Self {
+        Self { free_in_block: vec![0; frames.div_ceil(PAGEBLOCK_FRAMES) as usize], free: 0, whole: 0 }
     }
 
-    fn migrate(&self, from: Pfn, to: Pfn, order: Order, _mode: MigrateMode) -> Result<(), MoveError> {
-        let (places, blocks) = &mut *self.state.borrow_mut();
-        let holder = places.holder(from, order, blocks).ok_or(MoveError::Failed)?;
-        places.relocate(holder, to, blocks);
-        Ok(())
+    /// Free frames.
+    pub(crate) const fn free(&self) -> u64 {
+        self.free
     }
 
-    fn put_back(&self, _pfn: Pfn, _order: Order) -> PutBack {
-        PutBack::Kept
+    /// Pageblocks with every frame free.
+    pub(crate) const fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// Free frames of the pageblock with this number.
+    pub(crate) fn free_in(&self, block: u64) -> u64 {
+        self.free_in_block.get(block as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Frames become free.
+    #[inline]
+    pub(crate) fn give(&mut self, first: u64, frames: u64) {
+        self.each_part(first, frames, |all, block, part| {
+            all.free_in_block[block] += part;
+            all.whole += u64::from(u64::from(all.free_in_block[block]) == PAGEBLOCK_FRAMES);
+        });
+        self.free += frames;
+    }
+
+    /// Free frames are held.
+    #[inline]
+    pub(crate) fn take(&mut self, first: u64, frames: u64) {
+        self.each_part(first, frames, |all, block, part| {
+            all.whole -= u64::from(u64::from(all.free_in_block[block]) == PAGEBLOCK_FRAMES);
+            all.free_in_block[block] -= part;
+        });
+        self.free -= frames;
+    }
+
+    #[inline]
+    fn each_part(&mut self, first: u64, frames: u64, mut each: impl FnMut(&mut Self, usize, u16)) {
+        let (mut at, end) = (first, first + frames);
+        while at < end {
+            let stop = ((at / PAGEBLOCK_FRAMES + 1) * PAGEBLOCK_FRAMES).min(end);
+            each(self, (at / PAGEBLOCK_FRAMES) as usize, (stop - at) as u16);
+            at = stop;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_pageblocks_are_those_with_every_frame_free() {
+        let mut free = Occupancy::new(3 * PAGEBLOCK_FRAMES);
+        free.give(100, 2 * PAGEBLOCK_FRAMES);
+        assert_eq!((free.whole(), free.free(), free.free_in(0), free.free_in(2)), (1, 1024, 412, 100));
+        free.give(0, 100);
+        assert_eq!(free.whole(), 2);
+        free.take(511, 2);
+        assert_eq!((free.whole(), free.free_in(0), free.free_in(1)), (0, 511, 511));
+    }
+
+    #[test]
+    fn a_page_is_found_where_it_was_moved_to() {
+        let mut occupancy = Occupancy::new(PAGEBLOCK_FRAMES);
+        occupancy.give(8, 100);
+        let mut places = Places::new(PAGEBLOCK_FRAMES, occupancy);
+        let order = Order::saturating(1);
+        places.placed(5, order, Pfn::new(10));
+        assert!(places.is_known(Pfn::new(10), order) && !places.is_known(Pfn::new(10), Order::ZERO));
+        assert!(places.relocate(Pfn::new(10), Pfn::new(20), order));
+        assert!(!places.relocate(Pfn::new(10), Pfn::new(30), order));
+        assert_eq!((places.take_block(5), places.of_block(5), places.occupancy.free()), (20, NONE, 98));
+        // Frames held since the start move one by one.
+        assert!(places.relocate(Pfn::new(3), Pfn::new(40), Order::ZERO) && places.any_moved());
+        assert_eq!((places.place(3), places.moved_start()), (Pfn::new(40), vec![3]));
     }
 }

@@ -2,29 +2,28 @@
 
 use std::collections::VecDeque;
 
-use pageblock_compaction::Priority;
-use pageblock_frame::{Gfp, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
+use pageblock_frame::{Gfp, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange};
 
 use super::counters::{Disagreements, EventCounts, Moves, OrderCounts};
 use super::layout::ZoneLayout;
 use super::linux::{ABSENT, FIRST, FREE, Linux, Owner, START, kind_of};
 use crate::trace::{Allocation, Compaction, Event, Extfrag, Record};
 
-/// No frame of ours: the request was refused, or not executed yet.
+/// No frame: the request was refused, or compaction chose the place.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// One call of our allocator. Blocks are named by their number, because a block may be freed in the same batch in which it is
 /// allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
+    /// What follows happens on this CPU, so many microseconds after the first event.
+    At { cpu: u32, micros: u64 },
     /// Serve a request.
     Alloc { block: u32, order: Order, gfp: Gfp, node: NodeId },
-    /// A task compacts for a block that it wants.
-    Compact { order: Order, gfp: Gfp, priority: Priority },
-    /// A node's compaction thread compacts for a block up to a zone.
-    Kcompactd { node: u8, order: Order, limit: ZoneKind },
-    /// Compaction threads look at their zones unasked.
-    Look,
+    /// Make a request that Linux refused; a block is given back at once.
+    Try { order: Order, gfp: Gfp, node: NodeId },
+    /// A node's compaction thread is woken for a block.
+    Kcompactd { node: u8, order: Order },
     /// Free a whole block.
     Free { block: u32, order: Order },
     /// Free some frames of a block.
@@ -38,8 +37,6 @@ pub(crate) enum Op {
 pub(crate) struct Block {
     /// First frame in Linux; [`NONE`] where compaction chose it.
     pub(crate) linux: u32,
-    /// First frame in our machine, or [`NONE`].
-    pub(crate) ours: u32,
     /// Frames not freed yet.
     pub(crate) left: u32,
     /// Size.
@@ -55,6 +52,9 @@ pub(crate) enum Origin {
     /// Made up; frames of the trace say nothing about those that our machine held at the start, except by their number.
     Synthetic,
 }
+
+/// Microseconds after which the machines are told the time.
+const TICK: u64 = 1000;
 
 /// Follows the trace and says what to do.
 #[derive(Debug)]
@@ -79,11 +79,11 @@ pub(crate) struct Planner {
     pub(crate) moves: Moves,
     origin: Origin,
     compactors: Vec<Compactor>,
-    /// Tasks that were seen to have a reason to compact.
-    asked: Vec<u32>,
     /// Pages whose place in Linux is not known, by order, the one that moved first in front.
     moved: [VecDeque<Moved>; Order::COUNT],
     nodes: Vec<(PfnRange, NodeId)>,
+    /// CPU and time of the last [`Op::At`].
+    at: (u32, u64),
     unused: Vec<u32>,
     /// Numbers that may be used again once the batch has been executed.
     retired: Vec<u32>,
@@ -104,9 +104,9 @@ impl Planner {
             moves: Moves::default(),
             origin,
             compactors: Vec::new(),
-            asked: Vec::new(),
             moved: Default::default(),
             nodes: layout.iter().map(|zone| (zone.config.span, zone.config.node)).collect(),
+            at: (u32::MAX, 0),
             unused: Vec::new(),
             retired: Vec::new(),
         }
@@ -118,6 +118,11 @@ impl Planner {
         self.events.count(&record.event);
         let period = self.period.get_or_insert((record.micros, record.micros));
         period.1 = period.1.max(record.micros);
+        let micros = record.micros.saturating_sub(period.0);
+        if record.cpu != self.at.0 || micros >= self.at.1 + TICK {
+            self.at = (record.cpu, micros);
+            self.ops.push(Op::At { cpu: record.cpu, micros });
+        }
         match &record.event {
             Event::Alloc(alloc) => self.alloc(alloc),
             Event::Free { pfn, order } => self.free(*pfn, *order, record.pid),
@@ -164,6 +169,8 @@ impl Planner {
         let migrate_type = alloc.gfp.migrate_type();
         let Some(pfn) = alloc.pfn else {
             self.orders.failed[alloc.order.index()] += 1;
+            // Where it would have been served is not known; most machines have one node.
+            self.ops.push(Op::Try { order: alloc.order, gfp: alloc.gfp, node: NodeId::default() });
             return;
         };
         self.orders.alloc[alloc.order.index()][migrate_type.index()] += 1;
@@ -175,12 +182,8 @@ impl Planner {
         for frame in frames.clone() {
             self.reclaim(frame);
         }
-        let block = self.new_block(Block {
-            linux: pfn.as_u64() as u32,
-            ours: NONE,
-            left: alloc.order.frames() as u32,
-            order: alloc.order,
-        });
+        let block =
+            self.new_block(Block { linux: pfn.as_u64() as u32, left: alloc.order.frames() as u32, order: alloc.order });
         for frame in frames {
             self.linux.set(frame, FIRST + block, kind_of(migrate_type));
         }
@@ -284,35 +287,14 @@ impl Planner {
     fn compaction(&mut self, event: Compaction, pid: u32) {
         let index = self.compactors.iter().position(|compactor| compactor.pid == pid);
         match (event, index) {
-            (Compaction::TryToCompact { order, gfp, priority }, _) => {
-                let priority = [Priority::SyncFull, Priority::SyncLight][..].get(usize::from(priority)).copied();
-                self.ops.push(Op::Compact { order, gfp, priority: priority.unwrap_or(Priority::Async) });
-                self.ask(pid);
-            }
-            (Compaction::KcompactdWake { node, order, limit }, _) => {
-                self.ops.push(Op::Kcompactd { node, order, limit });
-                self.ask(pid);
-            }
-            (Compaction::KcompactdSleep, _) => self.asked.retain(|&asked| asked != pid),
-            (Compaction::Begin, None) => {
-                if !self.asked.contains(&pid) {
-                    self.ops.push(Op::Look);
-                }
-                self.compactors.push(Compactor { pid, range: None });
-            }
+            (Compaction::KcompactdWake { node, order, .. }, _) => self.ops.push(Op::Kcompactd { node, order }),
+            (Compaction::Begin, None) => self.compactors.push(Compactor { pid, range: None }),
             (Compaction::IsolateMigrate { range, .. }, Some(index)) => self.compactors[index].range = range,
             (Compaction::Migrate { .. }, Some(index)) => self.compactors[index].range = None,
             (Compaction::End, Some(index)) => {
                 self.compactors.swap_remove(index);
             }
             _ => {}
-        }
-    }
-
-    /// The task has a reason for its next runs.
-    fn ask(&mut self, pid: u32) {
-        if !self.asked.contains(&pid) {
-            self.asked.push(pid);
         }
     }
 
@@ -374,9 +356,9 @@ impl Planner {
         self.moved.iter().zip(Order::LIMIT.up_to()).map(|(pages, order)| pages.len() as u64 * order.frames()).sum()
     }
 
-    /// Blocks of the trace that are held.
-    pub(crate) fn live(&self) -> impl Iterator<Item = &Block> {
-        self.blocks.iter().filter(|block| block.left > 0)
+    /// Blocks of the trace that are held, with their numbers.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (u32, &Block)> {
+        (0..).zip(&self.blocks).filter(|(_, block)| block.left > 0)
     }
 }
 

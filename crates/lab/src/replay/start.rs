@@ -2,9 +2,10 @@
 
 use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, StateByte};
 
+use super::cpu::Recorded as Cpu;
 use super::layout::{ZoneLayout, top};
 use super::linux::{ABSENT, FREE, Linux, PLAIN, START, kind_of, type_of};
-use super::machine::{Cpu, Machine};
+use super::machine::Machine;
 use super::plan::Origin;
 use super::synthetic;
 use super::types::{Census, Wanted, assign};
@@ -33,27 +34,20 @@ impl Start {
         }
     }
 
-    /// Brings our zones into the same state.
+    /// Brings a machine in which all is free into the same state.
     ///
     /// # Errors
     /// A zone refuses what the layout says of it.
-    pub(crate) fn build(&self, layout: &[ZoneLayout], machine: &mut Machine<'_>) -> Result<(), InputError> {
+    pub(crate) fn build(&self, layout: &[ZoneLayout], machine: &Machine) -> Result<(), InputError> {
         for (index, zone) in layout.iter().enumerate() {
             let refused = |why: String| InputError::content("zoneinfo".as_ref(), format!("a usable zone: {why}"));
-            let ours = &machine.zones()[index];
-            for &range in &zone.ram {
-                for (part, owner, _) in self.runs(range) {
-                    if owner == ABSENT {
-                        ours.mark_absent(part, pageblock_buddy::Absent::Reserved);
-                    } else {
-                        ours.release(part).map_err(|error| refused(error.to_string()))?;
-                    }
-                }
-            }
+            let ours = machine.zones()[index];
             for &range in &zone.ram {
                 for (part, owner, kind) in self.runs(range) {
                     if owner == START {
                         hold(ours, part, kind).map_err(|error| refused(error.to_string()))?;
+                    } else if owner == FREE {
+                        machine.seat.places.borrow_mut().occupancy.give(part.start.as_u64(), part.len());
                     }
                 }
             }
@@ -67,7 +61,7 @@ impl Start {
     }
 
     /// Neighbouring frames with the same owner and kind.
-    fn runs(&self, range: PfnRange) -> impl Iterator<Item = (PfnRange, u32, u8)> + '_ {
+    pub(crate) fn runs(&self, range: PfnRange) -> impl Iterator<Item = (PfnRange, u32, u8)> + '_ {
         let what = |pfn: u64| (self.linux.owner(pfn), self.linux.kind(pfn));
         let (mut at, end) = (range.start.as_u64(), range.end.as_u64());
         std::iter::from_fn(move || {

@@ -2,8 +2,9 @@
 
 use pageblock_frame::{Order, Pfn, PfnRange};
 
+use super::cpu::{Recorded as Cpu, enter};
 use super::linux::{FIRST, START};
-use super::machine::{Cpu, Machine};
+use super::machine::Machine;
 use super::ours::Ours;
 use super::outcome::Live;
 use super::plan::{NONE, Planner};
@@ -48,14 +49,19 @@ impl Held {
 
 /// What is held at the end.
 pub(crate) fn live(planner: &Planner, held: &Held, most_frames: u64) -> Live {
-    let frames = planner.live().map(|block| u64::from(block.left)).sum();
+    let frames = planner.live().map(|(_, block)| u64::from(block.left)).sum();
     Live { blocks: planner.live().count() as u64, frames, most_frames, start_frames: held.count() }
 }
 
 /// Every frame is free, or of a live block that we gave, or held since the start.
-pub(crate) fn accounted(planner: &Planner, machine: &Machine<'_>, held: &Held) -> Result<(), String> {
+pub(crate) fn accounted(planner: &Planner, machine: &Machine, held: &Held) -> Result<(), String> {
     machine.check()?;
-    let given: u64 = planner.live().filter(|block| block.ours != NONE).map(|block| u64::from(block.left)).sum();
+    let places = machine.seat.places.borrow();
+    let given: u64 = planner
+        .live()
+        .filter(|(number, _)| places.of_block(*number) != NONE)
+        .map(|(_, block)| u64::from(block.left))
+        .sum();
     let (free, start, managed) = (machine.free_frames(), held.count(), machine.managed());
     if free + given + start == managed {
         Ok(())
@@ -74,19 +80,22 @@ pub(crate) struct Initial {
 
 impl Initial {
     /// Takes it down.
-    pub(crate) fn new(planner: &Planner, machine: &Machine<'_>) -> Self {
+    pub(crate) fn new(planner: &Planner, machine: &Machine) -> Self {
         Self { maps: machine.maps(), held: Held::new(planner), free: machine.free_frames() }
     }
 
     /// Frees what the trace allocated, takes back at their place the frames that it freed, and compares.
-    pub(crate) fn restore(&self, planner: &Planner, ours: &mut Ours<'_>, held: &Held) -> Result<(), String> {
-        free_trace(planner, &mut ours.machine)?;
+    pub(crate) fn restore(&self, planner: &Planner, ours: &mut Ours, held: &Held) -> Result<(), String> {
+        enter(&ours.machine.seat);
+        free_trace(planner, &ours.machine)?;
         let moved = ours.free_moved_start().map_err(|error| format!("a frame that was moved: {error}"))?;
-        let machine = &mut ours.machine;
+        let machine = &ours.machine;
+        machine.drain();
         let gone = self.held.frames().filter(|&pfn| !held.contains(pfn)).map(Pfn::new);
         for pfn in gone.chain(moved) {
             let zone = machine.zone_of(pfn).ok_or_else(|| format!("frame {pfn} has no zone"))?;
             zone.alloc_at::<Cpu>(pfn, Order::ZERO).map_err(|error| format!("frame {pfn}: {error}"))?;
+            machine.seat.places.borrow_mut().occupancy.take(pfn.as_u64(), 1);
         }
         machine.check()?;
         if machine.free_frames() != self.free {
@@ -111,12 +120,15 @@ impl Held {
 }
 
 /// Frees every frame that a live block of the trace still holds in our machine.
-fn free_trace(planner: &Planner, machine: &mut Machine<'_>) -> Result<(), String> {
-    for (number, block) in planner.blocks.iter().enumerate().filter(|(_, block)| block.left > 0 && block.ours != NONE) {
-        let owner = FIRST + number as u32;
+fn free_trace(planner: &Planner, machine: &Machine) -> Result<(), String> {
+    for (number, block) in planner.live() {
+        let first = machine.seat.places.borrow().of_block(number);
+        if first == NONE {
+            continue;
+        }
         for offset in 0..block.order.frames() {
-            if block.linux == NONE || planner.linux.owner(u64::from(block.linux) + offset) == owner {
-                let pfn = Pfn::new(u64::from(block.ours) + offset);
+            if block.linux == NONE || planner.linux.owner(u64::from(block.linux) + offset) == FIRST + number {
+                let pfn = Pfn::new(u64::from(first) + offset);
                 let freed = machine.free_range(PfnRange::from_len(pfn, 1));
                 freed.map_err(|error| format!("frame {pfn} of a live block: {error}"))?;
             }

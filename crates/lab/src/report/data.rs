@@ -11,17 +11,17 @@ use crate::replay::{Outcome, ZonePlace};
 pub(crate) struct Data<'a> {
     schema_version: u32,
     zones: &'a [ZonePlace],
-    samples: Vec<Moment>,
+    samples: Vec<Moment<'a>>,
     sides: Vec<Pictures>,
 }
 
-/// Both machines at one time: Linux's figure, then ours.
+/// All machines at one time: Linux's figure, then those of ours.
 #[derive(Debug, Serialize)]
-struct Moment {
+struct Moment<'a> {
     micros: u64,
-    whole: [u64; 2],
-    free: [u64; 2],
-    fallbacks: [u64; 2],
+    whole: &'a [u64],
+    free: &'a [u64],
+    fallbacks: &'a [u64],
 }
 
 /// One machine in pictures.
@@ -36,12 +36,12 @@ struct Pictures {
 
 /// The figures of an outcome.
 pub(crate) fn of(outcome: &Outcome) -> Data<'_> {
-    let moment = |sample: &crate::replay::Sample| Moment {
+    let samples = outcome.samples.iter().map(|sample| Moment {
         micros: sample.micros,
-        whole: sample.free_pageblocks,
-        free: sample.free_frames,
-        fallbacks: sample.fallbacks,
-    };
+        whole: &sample.free_pageblocks,
+        free: &sample.free_frames,
+        fallbacks: &sample.fallbacks,
+    });
     let pictures = |(side, name): (usize, &'static str)| Pictures {
         name,
         film: STANDARD.encode(film(outcome.samples.iter().map(|sample| sample.cells[side].as_slice()))),
@@ -50,8 +50,8 @@ pub(crate) fn of(outcome: &Outcome) -> Data<'_> {
     Data {
         schema_version: super::SCHEMA,
         zones: &outcome.zones,
-        samples: outcome.samples.iter().map(moment).collect(),
-        sides: ["Linux", "ours"].into_iter().enumerate().map(pictures).collect(),
+        samples: samples.collect(),
+        sides: outcome.names().enumerate().map(pictures).collect(),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::output::{prepare, write_whole};
 use crate::replay::Outcome;
 
 /// Version of the keys of `--json` and of a page's data: raised when one changes its meaning or goes.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;
 
 /// A result with the program that found it.
 #[derive(Serialize)]
@@ -89,8 +89,11 @@ pub(crate) fn write(outcome: &Outcome, directory: &Path) -> anyhow::Result<PathB
     }
     save("over-time.csv", &over_time(outcome))?;
     save("result.json", &json(outcome)?)?;
-    save("buddyinfo", &outcome.buddyinfo)?;
-    save("pagetypeinfo", &outcome.pagetypeinfo)?;
+    if let Some(ours) = outcome.ours() {
+        let files = &ours.files;
+        save("buddyinfo", &files.buddyinfo)?;
+        save("pagetypeinfo", &files.pagetypeinfo)?;
+    }
     save("index.html", &index::renew(directory, html::page(outcome)?)?)
 }
 
@@ -114,14 +117,14 @@ fn csv(table: &Table) -> String {
 
 fn over_time(outcome: &Outcome) -> String {
     let mut text = String::from("seconds");
-    for name in ["whole_pageblocks", "free_frames", "fallbacks"] {
-        let _ = write!(text, ",linux_{name},our_{name}");
+    for figure in ["whole_pageblocks", "free_frames", "fallbacks"] {
+        outcome.names().for_each(|name| _ = write!(text, ",{}_{figure}", name.to_lowercase()));
     }
     text.push('\n');
     for sample in &outcome.samples {
         let _ = write!(text, "{:.6}", sample.micros as f64 / 1e6);
-        for [linux, ours] in [sample.free_pageblocks, sample.free_frames, sample.fallbacks] {
-            let _ = write!(text, ",{linux},{ours}");
+        for figures in [&sample.free_pageblocks, &sample.free_frames, &sample.fallbacks] {
+            figures.iter().for_each(|figure| _ = write!(text, ",{figure}"));
         }
         text.push('\n');
     }

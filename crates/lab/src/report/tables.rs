@@ -1,10 +1,11 @@
-//! The result as text: Linux beside ours.
+//! The result as text: Linux beside ours, a column a rule set.
 
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Row, Table, presets};
+use pageblock_frame::PAGEBLOCK_ORDER;
 
-use crate::replay::{Outcome, Side};
+use crate::replay::{Outcome, Ruled, Side};
 
 /// All tables, with what is worth saying around them.
 pub(crate) fn tables(outcome: &Outcome) -> String {
@@ -48,30 +49,56 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
+/// The columns of a table that lays all machines side by side.
+pub(super) fn header(outcome: &Outcome) -> Vec<String> {
+    let rules = outcome.rules.iter().map(|ruled| ruled.rules.to_owned());
+    words(&["", "start", "Linux"]).into_iter().chain(rules).collect()
+}
+
 fn summary(outcome: &Outcome) -> Table {
-    let mut table = plain(words(&["", "start", "Linux", "ours"]), 1);
-    let (start, linux, ours) = (&outcome.start, &outcome.linux, &outcome.ours);
+    let mut table = plain(header(outcome), 1);
+    let mut sides = vec![&outcome.start, &outcome.linux];
+    sides.extend(outcome.rules.iter().map(|ruled| &ruled.end));
     let mut row = |name: &str, of: fn(&Side) -> u64| {
-        table.add_row([name.to_owned(), of(start).to_string(), of(linux).to_string(), of(ours).to_string()]);
+        table.add_row(std::iter::once(name.to_owned()).chain(sides.iter().map(|side| of(side).to_string())));
     };
     row("free frames", |side| side.free_frames);
     row("wholly free pageblocks", |side| side.free_pageblocks);
     row("mixed pageblocks", |side| side.mixed_pageblocks);
     row("fallbacks", |side| side.fallbacks);
     row("  below a pageblock", |side| side.fallbacks_below_pageblock);
-    let failed = outcome.event_counts.alloc_failed;
-    table.add_row(["requests not served".to_owned(), String::new(), failed.to_string(), outcome.refused.to_string()]);
+    let mut row = |name: &str, linux: String, of: fn(&Ruled) -> u64| {
+        let cells = outcome.rules.iter().map(|ruled| of(ruled).to_string());
+        table.add_row([name.to_owned(), String::new(), linux].into_iter().chain(cells));
+    };
+    row("requests not served", outcome.event_counts.alloc_failed.to_string(), |ruled| ruled.refused);
+    row("  of order 9", order_9(outcome).to_string(), |ruled| ruled.refused_by_order.get(9).copied().unwrap_or(0));
+    row("served, though refused by Linux", String::new(), |ruled| ruled.served_beyond);
+    row("served below the watermarks", String::new(), |ruled| ruled.below_watermarks);
+    row("frames on per-CPU lists", outcome.linux.listed_frames.to_string(), |ruled| ruled.listed_frames);
+    row("runs of compaction", outcome.event_counts.compaction_runs.to_string(), |ruled| ruled.compaction_runs);
+    row("frames moved", outcome.moves.moved.to_string(), |ruled| ruled.moved);
     table
 }
 
+/// Requests for a pageblock that Linux refused.
+fn order_9(outcome: &Outcome) -> u64 {
+    outcome.by_order.iter().filter(|row| row.order == PAGEBLOCK_ORDER.as_u8()).map(|row| row.failed).sum()
+}
+
 fn orders(outcome: &Outcome) -> Vec<String> {
-    (0..outcome.ours.unusable_free_index.len()).map(|order| order.to_string()).collect()
+    (0..outcome.start.unusable_free_index.len()).map(|order| order.to_string()).collect()
+}
+
+/// All machines with the names of their columns.
+fn sides(outcome: &Outcome) -> impl Iterator<Item = (&'static str, &Side)> {
+    let ours = outcome.rules.iter().map(|ruled| (ruled.rules, &ruled.end));
+    std::iter::once(("Linux", &outcome.linux)).chain(ours)
 }
 
 fn unusable(outcome: &Outcome) -> Table {
     let mut table = plain([words(&[""]), orders(outcome)].concat(), 1);
-    let sides = [("start", &outcome.start), ("Linux", &outcome.linux), ("ours", &outcome.ours)];
-    for (name, side) in sides {
+    for (name, side) in std::iter::once(("start", &outcome.start)).chain(sides(outcome)) {
         let index = side.unusable_free_index.iter().map(|index| format!("{index:.3}"));
         table.add_row(std::iter::once(name.to_owned()).chain(index));
     }
@@ -80,7 +107,7 @@ fn unusable(outcome: &Outcome) -> Table {
 
 fn free_blocks(outcome: &Outcome) -> Table {
     let mut table = plain([words(&["", "zone", "type", "pageblocks"]), orders(outcome)].concat(), 3);
-    for (name, side) in [("Linux", &outcome.linux), ("ours", &outcome.ours)] {
+    for (name, side) in sides(outcome) {
         for zone in &side.zones {
             let numbers = |blocks: &[u64]| blocks.iter().map(u64::to_string).collect::<Vec<_>>();
             let all = words(&[name, &zone.zone, "all", ""]);
@@ -95,11 +122,13 @@ fn free_blocks(outcome: &Outcome) -> Table {
 }
 
 fn requests(outcome: &Outcome) -> Table {
-    let header = ["order", "unmovable", "movable", "reclaimable", "failed in Linux", "refused by ours", "frees"];
-    let mut table = plain(words(&header), 0);
+    let refusals = outcome.rules.iter().map(|ruled| format!("refused by {}", ruled.rules));
+    let head = words(&["order", "unmovable", "movable", "reclaimable", "frees", "failed in Linux"]);
+    let mut table = plain(head.into_iter().chain(refusals).collect::<Vec<_>>(), 0);
     for row in &outcome.by_order {
-        let numbers = [row.unmovable, row.movable, row.reclaimable, row.failed, row.refused, row.freed];
-        table.add_row(std::iter::once(row.order.to_string()).chain(numbers.map(|number| number.to_string())));
+        let numbers = [row.order.into(), row.unmovable, row.movable, row.reclaimable, row.freed, row.failed];
+        let refused = outcome.rules.iter().map(|ruled| ruled.refused_by_order[usize::from(row.order)]);
+        table.add_row(numbers.into_iter().chain(refused).map(|number: u64| number.to_string()));
     }
     table
 }
@@ -137,14 +166,13 @@ pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
             "live set         {} frames in {} blocks of the trace, {} frames held since before it",
             outcome.live.frames, outcome.live.blocks, outcome.live.start_frames
         ),
-        format!(
-            "allocator        {:.1} ns and {:.2} calls an operation, {:.1} million operations a second",
-            outcome.ns_per_operation,
-            outcome.calls_per_operation,
-            outcome.operations_per_second / 1e6
-        ),
-        format!("metadata         {:.3} bytes a frame", outcome.metadata_bytes_per_frame),
     ];
+    if let Some(ruled) = outcome.rules.first() {
+        lines.push(format!(
+            "machine          {} CPUs with lists, {:.3} bytes of metadata a frame",
+            ruled.cpus, ruled.metadata_bytes_per_frame
+        ));
+    }
     let conserved = if outcome.conserved {
         "every frame; undoing the trace gave back the initial state".to_owned()
     } else {
@@ -157,13 +185,6 @@ pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
          though held, {} freed though free, {} outside",
         off.listed_at_start, off.freed_before_trace, off.taken_before_trace, off.allocated_while_held, off.freed_while_free, off.outside
     ));
-    if outcome.event_counts.compaction_runs > 0 {
-        let moves = &outcome.moves;
-        lines.push(format!(
-            "compaction       {} runs of Linux's moved {} frames, {} of ours {}",
-            outcome.event_counts.compaction_runs, moves.moved, moves.runs_by_us, moves.moved_by_us
-        ));
-    }
     let skipped = &outcome.skipped;
     if let Some(first) = &skipped.first {
         lines.push(format!(

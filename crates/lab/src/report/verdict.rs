@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::output::Console;
 use crate::replay::{Outcome, Side};
 
-use super::tables::{plain, trimmed};
+use super::tables::{header, plain, trimmed};
 
 /// Points by which two shares must differ for one to be called the better.
 const DRAW: f64 = 0.5;
@@ -20,25 +20,38 @@ pub(crate) fn verdict(outcome: &Outcome, console: &Console) -> String {
     text
 }
 
-/// What was replayed, and how both ended. Frames on Linux's per-CPU lists are counted as free, and as merged with their neighbours, since
-/// ours has none on lists: that is the best that can be said of Linux.
+/// What was replayed, and how all ended. Frames on per-CPU lists are counted as free, and as merged with their neighbours, in Linux and
+/// in ours.
 pub(crate) fn sentences(outcome: &Outcome) -> [String; 2] {
     let counts = &outcome.event_counts;
-    let (ours, linux) = (share(&outcome.ours), share(&outcome.linux_by_events));
     let first = format!(
         "{} requests and {} frees, recorded on a real Linux in {:.0} s, were made again.",
         grouped(counts.alloc + counts.alloc_failed),
         grouped(counts.free),
         outcome.recorded_seconds
     );
-    let end = if ours > linux + DRAW {
+    let linux = share(&outcome.linux_by_events);
+    let ends = outcome.rules.iter().map(|ruled| format!("{:.1} % with the rules {}", share(&ruled.end), ruled.rules));
+    let end = match outcome.ours() {
+        Some(_) if outcome.rules.len() > 1 => {
+            let ends: Vec<_> = ends.collect();
+            format!("At the end {} of free memory lies in whole pageblocks; Linux had {linux:.1} %.", ends.join(", "))
+        }
+        Some(ours) => compared(share(&ours.end), linux),
+        None => format!("Linux ended with {linux:.1} % of free memory in whole pageblocks."),
+    };
+    [first, end]
+}
+
+/// Which share is larger.
+fn compared(ours: f64, linux: f64) -> String {
+    if ours > linux + DRAW {
         format!("At the end {ours:.1} % of free memory lies in whole pageblocks; Linux had {linux:.1} %.")
     } else if ours < linux - DRAW {
         format!("Linux ended better, with {linux:.1} % of free memory in whole pageblocks; here it is {ours:.1} %.")
     } else {
         format!("It is a draw: {ours:.1} % of free memory lies in whole pageblocks, and {linux:.1} % in Linux.")
-    };
-    [first, end]
+    }
 }
 
 /// Part of the free frames that lie in wholly free pageblocks, in percent.
@@ -48,18 +61,20 @@ pub(crate) fn share(side: &Side) -> f64 {
 }
 
 fn table(outcome: &Outcome) -> String {
-    let mut table = plain(["", "start", "Linux", "ours"].map(str::to_owned), 1);
-    let sides = [&outcome.start, &outcome.linux_by_events, &outcome.ours];
+    let mut table = plain(header(outcome), 1);
+    let mut sides = vec![&outcome.start, &outcome.linux_by_events];
+    sides.extend(outcome.rules.iter().map(|ruled| &ruled.end));
     let mut row = |name: &str, of: &dyn Fn(&Side) -> String| {
-        table.add_row([name.to_owned()].into_iter().chain(sides.map(of)));
+        table.add_row([name.to_owned()].into_iter().chain(sides.iter().map(|side| of(side))));
     };
     row("free memory in whole pageblocks, %", &|side| format!("{:.1}", share(side)));
     row("whole pageblocks", &|side| grouped(side.free_pageblocks));
     row("free frames", &|side| grouped(side.free_frames));
     row("pageblocks of mixed types", &|side| grouped(side.mixed_pageblocks));
     row("fallbacks to another type", &|side| grouped(side.fallbacks));
-    let refused = ["requests not served", "", &grouped(outcome.event_counts.alloc_failed), &grouped(outcome.refused)];
-    table.add_row(refused.map(str::to_owned));
+    let refused = outcome.rules.iter().map(|ruled| grouped(ruled.refused));
+    let linux = ["requests not served".to_owned(), String::new(), grouped(outcome.event_counts.alloc_failed)];
+    table.add_row(linux.into_iter().chain(refused));
     trimmed(&table)
 }
 

@@ -41,6 +41,8 @@ pub struct ZoneRow {
     pub protection: Vec<u64>,
     /// Frames on per-CPU lists.
     pub listed: u64,
+    /// CPUs with lists of it.
+    pub cpus: u32,
     /// First frame.
     pub start: u64,
 }
@@ -130,6 +132,7 @@ impl Zoneinfo {
             b"managed" => row.managed = words.number("a number of frames")?,
             b"start_pfn:" => row.start = words.number("a frame number")?,
             b"count:" => row.listed += words.number("a number of frames")?,
+            b"cpu:" => row.cpus += 1,
             b"protection:" => row.protection = protection(words.rest())?,
             _ => {}
         }

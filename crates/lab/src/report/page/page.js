@@ -266,7 +266,7 @@ const CHARTS = [
   { title: "Fallbacks to another type, so far", of: (sample, side) => sample.fallbacks[side], show: value => grouped.format(value), zero: true },
   { title: "Unusable index of order 9", of: (sample, side) => unusable(sample, side), show: value => value.toFixed(3), zero: true },
 ];
-const WIDTH = innerWidth > 720 ? 620 : 380, HEIGHT = 200, PAD = { left: 64, right: 88, top: 12, bottom: 26 };
+const WIDTH = innerWidth > 720 ? 620 : 380, HEIGHT = sides.length > 4 ? 260 : 200, PAD = { left: 64, right: 88, top: 12, bottom: 26 };
 const crosses = [];
 const chart = ({ title, of, show, zero }) => {
   const values = sides.map((_, side) => samples.map(sample => of(sample, side)));
@@ -280,7 +280,11 @@ const chart = ({ title, of, show, zero }) => {
   svg.append(drawing("text", { x: PAD.left, y: HEIGHT - 6 }, "0 s"));
   svg.append(drawing("text", { x: WIDTH - PAD.right, y: HEIGHT - 6, "text-anchor": "end" }, `${(end / 1e6).toFixed(1)} s`));
   const ends = values.map(line => y(line[last]));
-  if (Math.abs(ends[0] - ends[1]) < 28) { const low = ends[0] > ends[1] ? 0 : 1, middle = (ends[0] + ends[1]) / 2; ends[low] = middle + 14; ends[1 - low] = middle - 14; }
+  // Labels take two lines: from the highest down, each is below the one before.
+  const byHeight = [...ends.keys()].sort((one, other) => ends[one] - ends[other]), LINES = 28;
+  byHeight.forEach((at, rank) => { if (rank) ends[at] = Math.max(ends[at], ends[byHeight[rank - 1]] + LINES); });
+  const below = Math.max(...ends) - (HEIGHT - PAD.bottom);
+  if (below > 0) byHeight.toReversed().forEach((at, rank, all) => { ends[at] = Math.min(ends[at], rank ? ends[all[rank - 1]] - LINES : HEIGHT - PAD.bottom); });
   const labels = sides.map((side, number) => {
     const path = values[number].map((value, at) => at ? `H${x(samples[at].micros).toFixed(1)}V${y(value).toFixed(1)}` : `M${x(samples[0].micros).toFixed(1)} ${y(value).toFixed(1)}`).join("");
     const dash = number ? "" : "6 3";
@@ -306,7 +310,7 @@ const chart = ({ title, of, show, zero }) => {
   byId("charts").append(element("figure", { style: "margin:0" }, element("figcaption", {}, title), svg));
 };
 const spark = (of, side) => {
-  const line = samples.map(sample => of(sample, side)), all = samples.flatMap(sample => [of(sample, 0), of(sample, sides.length - 1)]);
+  const line = samples.map(sample => of(sample, side)), all = samples.flatMap(sample => sides.map((_, at) => of(sample, at)));
   const low = Math.min(...all), span = Math.max(...all) - low || 1;
   const d = line.map((value, at) => `${at ? "L" : "M"}${(at / Math.max(1, last) * 200).toFixed(1)} ${(36 - (value - low) / span * 32).toFixed(1)}`).join("");
   return drawing("path", { d, fill: "none", stroke: "currentColor", "stroke-width": 2, "vector-effect": "non-scaling-stroke", class: `side${side}` });
