@@ -1,10 +1,10 @@
 //! One request, built step by step.
 
-use pageblock_frame::{Gfp, NodeId, Order, PAGE_SHIFT, Pfn, PfnRange, Platform, ZoneKind};
+use pageblock_frame::{Gfp, NodeId, Order, PAGE_SHIFT, Platform, ZoneKind};
 
 use crate::PageAllocator;
 use crate::error::AllocError;
-use crate::frames::{FrameRun, Frames};
+use crate::frames::Frames;
 use crate::inner::Inner;
 
 /// A request for frames. Without a step it is for one frame with [`Gfp::KERNEL`], which is [`PageAllocator::alloc`]'s.
@@ -28,11 +28,11 @@ use crate::inner::Inner;
 #[derive(Debug)]
 #[must_use = "nothing is allocated before `alloc`"]
 pub struct RequestBuilder<'a, P: Platform> {
-    allocator: &'a PageAllocator<P>,
+    pub(crate) allocator: &'a PageAllocator<P>,
     order: Order,
-    align: Order,
+    pub(crate) align: Order,
     gfp: Gfp,
-    node: Option<NodeId>,
+    pub(crate) node: Option<NodeId>,
     /// First address that the frames may not have.
     limit: u64,
 }
@@ -96,26 +96,14 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
         first.ok_or(AllocError::OutOfMemory)
     }
 
-    /// Allocates exactly so many neighbouring frames, aligned to the next power of two; the rest of the block stays free.
-    /// The order is not looked at.
-    ///
-    /// # Errors
-    /// [`AllocError`]; nothing has changed.
-    pub fn contiguous(self, frames: u64) -> Result<FrameRun<'a, P>, AllocError> {
-        if frames == 0 {
-            return Err(AllocError::Empty);
-        }
-        let largest = self.allocator.inner()?.max_order;
-        let order = Order::fitting(frames).ok_or(AllocError::OrderTooLarge { largest })?;
-        let allocator = self.allocator;
-        let first: Pfn = self.block(order)?.into_raw().pfn;
-        allocator.give_back_range(PfnRange::new(first.add(frames), first.add(order.frames())));
-        Ok(FrameRun::new(allocator, PfnRange::from_len(first, frames)))
+    /// The flags, with those that keep the request below its limit.
+    pub(crate) fn flags(&self) -> Result<Gfp, AllocError> {
+        let inner = self.allocator.inner()?;
+        Ok(if self.limit == u64::MAX { self.gfp } else { self.gfp.union(zone_below(inner, self.limit)?) })
     }
 
-    fn block(&self, order: Order) -> Result<Frames<'a, P>, AllocError> {
-        let inner = self.allocator.inner()?;
-        let gfp = if self.limit == u64::MAX { self.gfp } else { self.gfp.union(zone_below(inner, self.limit)?) };
+    pub(crate) fn block(&self, order: Order) -> Result<Frames<'a, P>, AllocError> {
+        let gfp = self.flags()?;
         match self.node {
             Some(node) => self.allocator.alloc_on(node, order, gfp),
             None => self.allocator.alloc_order(order, gfp),

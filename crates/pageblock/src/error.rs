@@ -176,6 +176,9 @@ pub enum AllocError {
     /// An exact allocation of no frames.
     #[error("no frames asked for")]
     Empty,
+    /// Memory is in more pieces than the caller's buffer has places.
+    #[error("more blocks than the buffer has places")]
+    TooManyBlocks,
     /// The flags of the request contradict one another.
     #[error(transparent)]
     BadFlags(#[from] GfpError),

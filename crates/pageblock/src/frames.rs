@@ -69,6 +69,16 @@ impl<'a, P: Platform> Frames<'a, P> {
         Self { owner, pfn, order, migrate_type }
     }
 
+    /// The allocator that the block is from.
+    pub(crate) const fn owner(&self) -> &'a PageAllocator<P> {
+        self.owner
+    }
+
+    /// The block as a number.
+    pub(crate) const fn raw(&self) -> RawFrames {
+        RawFrames { pfn: self.pfn, order: self.order }
+    }
+
     /// The first frame.
     #[must_use]
     #[inline(always)]
@@ -255,6 +265,11 @@ impl<'a, P: Platform> FrameRun<'a, P> {
     /// The frames belong to nobody else.
     pub(crate) const fn new(owner: &'a PageAllocator<P>, range: PfnRange) -> Self {
         Self { owner, range }
+    }
+
+    /// Takes the block of this order over that begins where the run ends, and that the caller holds.
+    pub(crate) const fn extend(&mut self, order: Order) {
+        self.range.end = self.range.end.add(order.frames());
     }
 
     /// The frames.

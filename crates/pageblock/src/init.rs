@@ -11,6 +11,7 @@ use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneSpan};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 
+use crate::commit::Commitments;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::error::{ConfigError, InitError};
@@ -110,6 +111,7 @@ impl Plan {
             history: History::new(self.config.history),
             counters: Counters::new(),
             last_drain: LastDrain::new(),
+            commitments: Commitments::new(),
             reserves: self.config.reserves,
             metadata_bytes,
             report: *self.map.report(),

@@ -8,6 +8,7 @@ use pageblock_memmap::{Region, RegionReport};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 
+use crate::commit::Commitments;
 use crate::config::ZoneSpreading;
 use crate::counters::Counters;
 use crate::dirty::DirtyLimit;
@@ -46,6 +47,7 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) history: History,
     pub(crate) counters: Counters,
     pub(crate) last_drain: LastDrain,
+    pub(crate) commitments: Commitments,
     pub(crate) reserves: Reserves,
     pub(crate) metadata_bytes: usize,
     pub(crate) report: RegionReport,

@@ -76,7 +76,7 @@ impl<P: Platform> Request<P> {
         let node = self.zones().next()?.node();
         let mut zones = self.zones().take_while(|zone| zone.node() == node);
         zones.find(|zone| {
-            let mark = zone.mark_for(flags).saturating_add(frames as u64);
+            let mark = zone.mark_for(flags).saturating_add(frames as u64 + self.inner.committed_in(zone));
             zone.frames_ok(Order::ZERO, mark, self.limit, flags) && !self.is_too_dirty(zone, flags)
         })
     }
@@ -188,7 +188,9 @@ impl<P: Platform> Request<P> {
             if PICKY && (self.out_of_turn(zone, flags) || self.is_too_dirty(zone, flags)) {
                 continue;
             }
-            if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags) {
+            if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags)
+                || !self.leaves_commitments(zone)
+            {
                 continue;
             }
             let taken = self.inner.alloc_from(zone, (self.order, self.migrate_type), flags);
@@ -217,6 +219,12 @@ impl<P: Platform> Request<P> {
             && self.order > Order::ZERO
             && !flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM);
         !reserve_would_serve || zone.highatomic() == 0 || zone.has_block(self.order, flags)
+    }
+
+    /// The zone keeps the frames that it has promised.
+    fn leaves_commitments(&self, zone: &'static Zone<'static>) -> bool {
+        let committed = self.inner.committed_in(zone);
+        committed == 0 || zone.free_frames() >= committed + self.order.frames()
     }
 
     /// A single frame for a caller that cannot wait need not leave the boost alone, nor need anyone in the last attempt.

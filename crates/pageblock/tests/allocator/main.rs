@@ -1,5 +1,6 @@
 //! The facade: boot, limits, fallback, errors, and everything beside the oracle.
 
+mod beyond;
 mod boot;
 mod compaction;
 mod conformance;

@@ -1,0 +1,153 @@
+//! What a kernel asks for beside blocks: sets of blocks, runs of pageblocks, promises, shared frames.
+
+use std::thread;
+
+use pageblock::{
+    AllocError, Config, FrameTable, Gfp, Order, PageAllocator, RawFrames, RefCount, SharedFrames, ZoneLimits,
+};
+use pageblock_testkit::host::Host;
+
+use crate::machine::{ALL_OF_IT, Booted, GIB, MIB, boot, boot_on, memory};
+
+fn counts_of<P: pageblock::Platform>(frames: &PageAllocator<P>) -> FrameTable<RefCount> {
+    let storage = vec![core::mem::MaybeUninit::uninit(); FrameTable::<RefCount>::bytes(frames.span())].leak();
+    FrameTable::in_storage(frames.span(), storage, |_| RefCount::new()).unwrap()
+}
+
+fn all_free<P: pageblock::Platform>(frames: &Booted<P>) {
+    let stats = frames.stats();
+    assert_eq!((stats.free, stats.bad_frees, frames.committed()), (stats.managed, 0, 0));
+    frames.check().unwrap();
+}
+
+#[test]
+fn a_set_is_all_or_nothing() {
+    let frames = boot(&memory(32 * MIB), &ALL_OF_IT);
+    let managed = frames.stats().managed;
+    let mut buffer = [RawFrames::EMPTY; 2000];
+    // Every second frame of a part of memory: the set must be put together from small pieces.
+    let mut singles: Vec<_> = (0..2000).map(|_| frames.alloc(Gfp::KERNEL).unwrap()).collect();
+    let mut keep = false;
+    singles.retain(|_| {
+        keep = !keep;
+        keep
+    });
+    let free = managed - singles.len() as u64;
+    assert_eq!(frames.alloc_many(free + 1, Gfp::KERNEL, &mut buffer).unwrap_err(), AllocError::OutOfMemory);
+    assert_eq!(frames.alloc_many(free - 8, Gfp::KERNEL, &mut buffer[..20]).unwrap_err(), AllocError::TooManyBlocks);
+    assert_eq!(frames.alloc_many(0, Gfp::KERNEL, &mut buffer).unwrap_err(), AllocError::Empty);
+    assert_eq!(frames.stats().free, free);
+    let set = frames.alloc_many(free - 8, Gfp::KERNEL, &mut buffer).unwrap();
+    assert_eq!(set.frames(), free - 8);
+    assert!(set.blocks().is_sorted_by(|a, b| a.order >= b.order));
+    assert_eq!(frames.stats().free, 8);
+    for block in set.into_raw() {
+        // SAFETY: the set gave the block up, and this is its only handle.
+        drop(unsafe { pageblock::Frames::from_raw(&frames, *block) });
+    }
+    drop(singles);
+    all_free(&frames);
+}
+
+#[test]
+fn a_gigabyte_is_one_run() {
+    let config = ALL_OF_IT.zones(ZoneLimits::single());
+    let frames = boot(&memory(3 * GIB), &config);
+    let low = frames.alloc(Gfp::KERNEL).unwrap();
+    let mut order = Order::ZERO.frames();
+    let mut runs = Vec::new();
+    for wanted in [1u64 << 18, 1 << 18, 70_000, 513] {
+        let run = frames.request().contiguous(wanted).unwrap();
+        assert_eq!(run.pfns().len(), wanted);
+        if wanted.is_power_of_two() {
+            assert_eq!(run.pfns().start.as_u64() % wanted, 0);
+        }
+        order = order.max(wanted);
+        runs.push(run);
+    }
+    let held: u64 = runs.iter().map(|run| run.pfns().len()).sum();
+    assert_eq!(frames.stats().free, frames.stats().managed - held - 1);
+    assert_eq!(frames.request().contiguous(1 << 18).unwrap_err(), AllocError::OutOfMemory);
+    drop((runs, low));
+    all_free(&frames);
+}
+
+#[test]
+fn promised_frames_are_left_alone_by_all_cpus() {
+    const PROMISED: u64 = 3000;
+    type Machine = Host<40>;
+    let frames = boot_on::<Machine>(&memory(64 * MIB), &Config::new()).unwrap();
+    let mut promise = frames.commit(PROMISED, Gfp::HIGHUSER_MOVABLE).unwrap();
+    assert_eq!(frames.committed(), PROMISED);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                // One more than may be had, in every way in which a kernel asks.
+                let mut hoard = Vec::new();
+                for gfp in [Gfp::KERNEL, Gfp::ATOMIC, Gfp::KERNEL | Gfp::MEMALLOC] {
+                    for order in [4, 0] {
+                        while let Ok(block) = frames.alloc_order(Order::new(order).unwrap(), gfp) {
+                            hoard.push(block.into_raw());
+                        }
+                    }
+                }
+                hoard
+            });
+        }
+    });
+    let taken: Vec<_> = core::iter::from_fn(|| promise.alloc()).collect();
+    assert_eq!((taken.len() as u64, promise.left(), frames.committed()), (PROMISED, 0, 0));
+    frames.check().unwrap();
+}
+
+#[test]
+fn a_promise_counts_until_it_is_dropped() {
+    let frames = boot(&memory(64 * MIB), &Config::new());
+    let most = |frames: &Booted| (1..).map(|n| n * 256).take_while(|n| frames.commit(*n, Gfp::KERNEL).is_ok()).last();
+    let before = most(&frames);
+    // The margin for refills is 64 frames a CPU, of which this machine has 64.
+    assert!(before > Some(7_000), "{before:?} of {}", frames.stats().managed);
+    let first = frames.commit(6_000, Gfp::KERNEL).unwrap();
+    assert!(most(&frames) < before.map(|frames| frames - 5_000));
+    assert_eq!(frames.commit(u64::MAX, Gfp::KERNEL).unwrap_err(), AllocError::OutOfMemory);
+    drop(first);
+    assert_eq!(most(&frames), before);
+    all_free(&frames);
+}
+
+#[test]
+fn the_last_owner_frees_whoever_it_is() {
+    type Machine = Host<41>;
+    let frames = boot_on::<Machine>(&memory(16 * MIB), &Config::new()).unwrap();
+    let counts = counts_of(&frames);
+    for _ in 0..200 {
+        let shared = SharedFrames::new(frames.alloc(Gfp::USER).unwrap(), &counts).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                let own = shared.clone();
+                scope.spawn(move || drop(own.clone()));
+            }
+            drop(shared);
+        });
+    }
+    all_free(&frames);
+}
+
+#[test]
+fn one_count_stands_for_one_block() {
+    let (frames, other) = (boot(&memory(16 * MIB), &Config::new()), boot(&memory(16 * MIB), &Config::new()));
+    let counts = counts_of(&frames);
+    let shared = SharedFrames::new(frames.alloc(Gfp::USER).unwrap(), &counts).unwrap();
+    let same = other.alloc_at(shared.pfn(), Order::ZERO).unwrap();
+    let refused = SharedFrames::new(same, &counts).unwrap_err();
+    assert_eq!(refused.pfn(), shared.pfn());
+    // SAFETY: the handle is given up here, once.
+    let again = unsafe { SharedFrames::from_raw(&frames, shared.clone().into_raw(), &counts) }.unwrap();
+    assert_eq!((shared.owners(), again.owners()), (2, 2));
+    let shared = shared.into_unique().unwrap_err();
+    drop(again);
+    drop(shared.into_unique().unwrap());
+    drop(refused);
+    all_free(&frames);
+    all_free(&other);
+}
