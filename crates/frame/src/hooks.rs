@@ -2,6 +2,7 @@
 
 use crate::migration::Migrate;
 use crate::reclaim::Reclaim;
+use crate::sync::spin_hint;
 use crate::trace::Event;
 use crate::{CpuId, NodeId};
 
@@ -85,6 +86,16 @@ pub trait Hooks {
     /// which the allocator counts and bounds.
     #[inline(always)]
     fn leave_reclaim(&self) {}
+
+    /// Waits for a lock of the allocator's that another CPU holds, in the kernel's own way: with a queue of tickets, a hint to the
+    /// hypervisor. `attempt` takes the lock if it is free, and says whether it has; `lock` tells one lock from another. The
+    /// default spins. Called with interrupts off and in the middle of an operation: it must not call the allocator.
+    #[inline]
+    fn wait_for_lock(&self, _lock: usize, attempt: &mut dyn FnMut() -> bool) {
+        while !attempt() {
+            spin_hint();
+        }
+    }
 
     /// Receives every structured event. Called with no lock held; must not allocate from the allocator that it watches.
     #[inline(always)]

@@ -55,7 +55,7 @@ pub use desc::{DescFlags, Descriptor, NO_FRAME};
 pub use gfp::{AllocFlags, Gfp, GfpError};
 pub use hooks::{Hooks, NoHooks};
 pub use ids::{CpuId, MAX_NODES, MAX_ZONES, NodeId, ZoneKind};
-pub use memory::{claim_frames, zero_through_mapping};
+pub use memory::{claim_frames, poison, poison_damage, zero_through_mapping};
 pub use migrate::MigrateType;
 pub use order::{COSTLY_ORDER, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 pub use platform::{IrqState, Platform};

@@ -44,3 +44,37 @@ pub unsafe fn zero_through_mapping<P: Platform>(frames: PfnRange) {
     // distance; the caller promises that they are its own.
     unsafe { core::ptr::write_bytes(start.as_ptr(), 0, (frames.len() * PAGE_SIZE) as usize) };
 }
+
+/// What poisoned memory holds in each word.
+const POISON: u64 = 0xaaaa_5a5a_aaaa_5a5a;
+
+/// Fills these frames with a pattern that [`poison_damage`] knows.
+///
+/// # Safety
+/// The caller owns the frames: nothing else reads or writes them meanwhile.
+pub unsafe fn poison<P: Platform>(frames: PfnRange) {
+    let start = P::phys_to_virt(frames.start.phys()).cast::<u64>();
+    for word in 0..(frames.len() * PAGE_SIZE / 8) as usize {
+        // SAFETY: the platform promises that the frames can be written through this pointer, which a frame's start aligns; the
+        // caller promises that they are its own.
+        unsafe { start.add(word).write(POISON) };
+    }
+}
+
+/// The byte, counted from the first frame, where frames that were [poisoned](poison) have been written to since. A frame without
+/// any word of the pattern counts as one that never was.
+///
+/// # Safety
+/// As for [`poison`].
+#[must_use]
+pub unsafe fn poison_damage<P: Platform>(frames: PfnRange) -> Option<u64> {
+    const WORDS: usize = (PAGE_SIZE / 8) as usize;
+    (0..frames.len() as usize).find_map(|frame| {
+        let start = P::phys_to_virt(frames.start.phys() + frame as u64 * PAGE_SIZE).cast::<u64>();
+        // SAFETY: as above. Volatile: the memory may hold anything, and the compiler is to assume nothing about it.
+        let poisoned = |word: usize| unsafe { start.add(word).read_volatile() } == POISON;
+        let damaged = (0..WORDS).find(|word| !poisoned(*word))?;
+        let is_poison = (0..WORDS).any(poisoned);
+        is_poison.then_some(frame as u64 * PAGE_SIZE + damaged as u64 * 8)
+    })
+}

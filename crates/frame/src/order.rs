@@ -1,6 +1,9 @@
 //! Orders: a block of order `o` is `2^o` frames, naturally aligned.
 
+use core::alloc::Layout;
 use core::fmt;
+
+use crate::PAGE_SIZE;
 
 /// log2 of the frames in a pageblock: 512 frames, 2 MiB.
 pub const PAGEBLOCK_ORDER: Order = Order(9);
@@ -59,6 +62,20 @@ impl Order {
             return None;
         }
         Some(Self((u64::BITS - (frames - 1).leading_zeros()) as u8))
+    }
+
+    /// The smallest order whose block holds a value of this layout, alignment included; `None` if there is none.
+    ///
+    /// ```
+    /// use core::alloc::Layout;
+    /// use pageblock_frame::Order;
+    /// assert_eq!(Order::for_layout(Layout::new::<[u8; 4097]>()), Order::new(1));
+    /// assert_eq!(Order::for_layout(Layout::from_size_align(64, 16384).unwrap()), Order::new(2));
+    /// ```
+    #[must_use]
+    pub const fn for_layout(layout: Layout) -> Option<Self> {
+        let bytes = if layout.size() > layout.align() { layout.size() } else { layout.align() };
+        Self::fitting((bytes as u64).div_ceil(PAGE_SIZE))
     }
 
     /// Frames in a block of this order.

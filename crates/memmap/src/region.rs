@@ -191,6 +191,13 @@ impl Region {
         Self::of_kind(bytes, RegionKind::Reserved)
     }
 
+    /// Memory that comes later, on node 0: it counts to the zones' spans, and `PageAllocator::add_memory` gives it to the allocator,
+    /// whole or in parts.
+    #[must_use]
+    pub const fn later(bytes: Range<u64>) -> Self {
+        Self::of_kind(bytes, RegionKind::Reclaimable)
+    }
+
     const fn of_kind(bytes: Range<u64>, kind: RegionKind) -> Self {
         Self { start: PhysAddr::new(bytes.start), end: PhysAddr::new(bytes.end), kind, node: NodeId::new(0) }
     }

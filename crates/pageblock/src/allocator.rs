@@ -13,6 +13,8 @@ use pageblock_frame::{
 use pageblock_memmap::{Region, RegionReport};
 
 use crate::config::Config;
+#[cfg(any(feature = "page_owner", feature = "poison"))]
+use crate::diagnosis::Diagnosis;
 use crate::dirty::is_limited;
 use crate::error::{AddError, AllocError, InitError};
 use crate::fast::FastPaths;
@@ -55,6 +57,8 @@ pub struct PageAllocator<P: Platform> {
     fast: FastPaths<P>,
     starting: AtomicBool,
     bad_frees: AtomicU64,
+    #[cfg(any(feature = "page_owner", feature = "poison"))]
+    pub(crate) diagnosis: Diagnosis,
     platform: PhantomData<fn() -> P>,
 }
 
@@ -68,6 +72,8 @@ impl<P: Platform> PageAllocator<P> {
                 fast: FastPaths::new(),
                 starting: AtomicBool::new(false),
                 bad_frees: AtomicU64::new(0),
+                #[cfg(any(feature = "page_owner", feature = "poison"))]
+                diagnosis: Diagnosis::new(),
                 platform: PhantomData,
             }
         }
@@ -172,6 +178,7 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     #[inline]
     pub fn alloc(&self, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
         self.alloc_order(Order::ZERO, gfp)
@@ -181,6 +188,7 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     #[inline]
     pub fn alloc_order(&self, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
         let listed = if is_limited::<P>(gfp) { None } else { self.fast.alloc(order, gfp) };
@@ -191,6 +199,7 @@ impl<P: Platform> PageAllocator<P> {
             }
             None => self.alloc_by_list(order, gfp)?,
         };
+        self.taken(pfn, order, gfp);
         Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
     }
 
@@ -206,10 +215,12 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_on(&self, node: NodeId, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
         let inner = self.inner()?;
         let entry = inner.node(node).ok_or(AllocError::NoSuchNode(node))?;
         let pfn = Request::new(inner, entry, order, gfp)?.run()?;
+        self.taken(pfn, order, gfp);
         Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
     }
 
@@ -218,6 +229,7 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_exact(&self, frames: u64, gfp: Gfp) -> Result<FrameRun<'_, P>, AllocError> {
         self.request().gfp(gfp).contiguous(frames)
     }
@@ -226,6 +238,7 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`AllocError::Place`] says why not; nothing has changed.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_at(&self, pfn: Pfn, order: Order) -> Result<Frames<'_, P>, AllocError> {
         let inner = self.inner()?;
         let zone = inner.zone_of(pfn).ok_or(pageblock_buddy::AllocAtError::OutOfRange)?;
@@ -242,6 +255,7 @@ impl<P: Platform> PageAllocator<P> {
             other => other?,
         }
         inner.count_past_lists(zone, order.frames());
+        self.taken(pfn, order, Gfp::empty());
         Ok(Frames::new(self, pfn, order, MigrateType::Movable))
     }
 
@@ -266,6 +280,7 @@ impl<P: Platform> PageAllocator<P> {
 
     #[inline(always)]
     fn free_here(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.leaving(pfn, order);
         if !self.fast.free(pfn, order) {
             self.free_by_span(pfn, order)?;
         }
@@ -309,7 +324,10 @@ impl<P: Platform> PageAllocator<P> {
     pub(crate) fn give_back(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) {
         if P::SMALL_CODE {
             let _ = self.free_called(pfn, order);
-        } else if self.fast.free_typed(pfn, order, migrate_type) || self.free_by_span(pfn, order).is_ok() {
+            return;
+        }
+        self.leaving(pfn, order);
+        if self.fast.free_typed(pfn, order, migrate_type) || self.free_by_span(pfn, order).is_ok() {
             P::hooks().trace(&Event::Free { pfn, order });
         }
     }

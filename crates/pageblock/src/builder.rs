@@ -86,6 +86,7 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc(self) -> Result<Frames<'a, P>, AllocError> {
         let size = self.order.max(self.align);
         let block = self.block(size)?;
@@ -102,6 +103,7 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
         Ok(if self.limit == u64::MAX { self.gfp } else { self.gfp.union(zone_below(inner, self.limit)?) })
     }
 
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub(crate) fn block(&self, order: Order) -> Result<Frames<'a, P>, AllocError> {
         let gfp = self.flags()?;
         match self.node {

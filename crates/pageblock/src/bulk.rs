@@ -33,6 +33,7 @@ impl<P: Platform> PageAllocator<P> {
     ///     unsafe { frames.free(pfn, Order::ZERO) }.unwrap();
     /// }
     /// ```
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_bulk(&self, gfp: Gfp, out: &mut [Pfn]) -> Result<usize, AllocError> {
         let inner = self.inner()?;
         let node = inner.local_node().ok_or(AllocError::OutOfMemory)?;
@@ -43,6 +44,9 @@ impl<P: Platform> PageAllocator<P> {
                 Err(error) if filled == 0 => return Err(error),
                 Err(_) => break,
             }
+        }
+        for pfn in out.iter().take(filled) {
+            self.taken(*pfn, Order::ZERO, gfp);
         }
         Ok(filled)
     }

@@ -130,6 +130,7 @@ impl<'a, P: Platform> Commitment<'a, P> {
 
     /// Allocates one of the promised frames; `None` when all have been.
     #[must_use = "the frame is freed when the handle is dropped"]
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc(&mut self) -> Option<Frames<'a, P>> {
         if self.left == 0 {
             return None;
@@ -141,6 +142,7 @@ impl<'a, P: Platform> Commitment<'a, P> {
         })?;
         self.left -= 1;
         prepare::<P>(pfn, Order::ZERO, self.request.gfp);
+        self.owner.taken(pfn, Order::ZERO, self.request.gfp);
         Some(Frames::new(self.owner, pfn, Order::ZERO, self.request.migrate_type))
     }
 

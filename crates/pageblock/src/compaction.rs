@@ -74,6 +74,7 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// [`AllocError::Contig`] says why the range cannot be had; what was free in it is free again, but some of what was held may
     /// have moved.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_contig_range(&self, range: PfnRange, mode: MigrateMode) -> Result<FrameRun<'_, P>, AllocError> {
         let inner = self.inner()?;
         let owner = P::hooks().migrator().ok_or(AllocError::NoMigrator)?;
@@ -97,6 +98,7 @@ impl<P: Platform> PageAllocator<P> {
         drop(past_lists);
         result?;
         inner.count_past_lists(zone, range.len());
+        self.taken_run(range);
         Ok(FrameRun::new(self, range))
     }
 }

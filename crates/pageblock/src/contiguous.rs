@@ -18,6 +18,7 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
     ///
     /// # Errors
     /// [`AllocError`]; no frame is taken, but blocks may have moved.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn contiguous(self, frames: u64) -> Result<FrameRun<'a, P>, AllocError> {
         if frames == 0 {
             return Err(AllocError::Empty);
@@ -29,10 +30,13 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
         let allocator = self.allocator;
         let first: Pfn = self.block(order)?.into_raw().pfn;
         allocator.give_back_range(PfnRange::new(first.add(frames), first.add(order.frames())));
-        Ok(FrameRun::new(allocator, PfnRange::from_len(first, frames)))
+        let run = PfnRange::from_len(first, frames);
+        allocator.taken_run(run);
+        Ok(FrameRun::new(allocator, run))
     }
 
     /// A run that no block holds: free pageblocks first, then such as can be emptied.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     fn run_of_pageblocks(&self, frames: u64) -> Result<FrameRun<'a, P>, AllocError> {
         let (inner, gfp) = (self.allocator.inner()?, self.flags()?);
         let node = match self.node {
@@ -49,6 +53,7 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
                 }
                 if let Some(run) = self.run_in(zone, frames, state) {
                     zero::<P>(run.pfns(), gfp);
+                    self.allocator.taken_run(run.pfns());
                     return Ok(run);
                 }
             }

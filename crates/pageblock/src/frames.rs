@@ -183,6 +183,8 @@ impl<'a, P: Platform> Frames<'a, P> {
         let (owner, migrate_type) = (self.owner, self.migrate_type);
         let frames = self.pfns();
         let _ = self.into_raw();
+        #[cfg(feature = "page_owner")]
+        owner.diagnosis.tracking.copy(frames.start, frames);
         Ok(Parts { owner, rest: frames, order: parts, migrate_type })
     }
 }

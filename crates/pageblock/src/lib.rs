@@ -51,6 +51,7 @@ mod compaction;
 mod config;
 mod contiguous;
 mod counters;
+mod diagnosis;
 mod dirty;
 mod error;
 mod fast;
@@ -63,6 +64,8 @@ mod history;
 mod init;
 mod inner;
 mod many;
+#[cfg(feature = "page_owner")]
+mod page_owner;
 mod percpu;
 mod pressure;
 mod report;
@@ -80,12 +83,18 @@ pub use allocator::PageAllocator;
 pub use builder::RequestBuilder;
 pub use commit::Commitment;
 pub use config::{Config, Experiment, MAX_RESERVATIONS, ZoneSpreading};
+#[cfg(feature = "poison")]
+#[cfg_attr(docsrs, doc(cfg(feature = "poison")))]
+pub use diagnosis::PoisonDamage;
 pub use dirty::DirtyLimit;
 pub use error::{AddError, AllocError, CompactError, ConfigError, InitError};
 pub use frames::{FrameRun, Frames, Parts, RawFrames};
 #[cfg(feature = "history")]
 pub use history::{STALL_BUCKETS, STALL_LIMIT, SlowPath, Stalls};
 pub use many::FrameSet;
+#[cfg(feature = "page_owner")]
+#[cfg_attr(docsrs, doc(cfg(feature = "page_owner")))]
+pub use page_owner::{OwnedBlock, OwnerEpoch, OwnerMark, PageOwners, SiteUsage};
 pub use report::Report;
 pub use shared::{RefCount, SharedFrames};
 pub use stats::Stats;

@@ -92,6 +92,7 @@ impl<P: Platform> PageAllocator<P> {
     /// assert_eq!(frames.stats().free, frames.stats().managed);
     /// # Ok::<(), pageblock::AllocError>(())
     /// ```
+    #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_many<'b>(
         &self,
         frames: u64,
@@ -129,6 +130,7 @@ impl<P: Platform> PageAllocator<P> {
     }
 
     /// Adds a batch of single frames, and says how many.
+    #[cfg_attr(feature = "page_owner", track_caller)]
     fn add_singles(&self, left: u64, gfp: Gfp, set: &mut FrameSet<'_, '_, P>) -> Result<u64, AllocError> {
         let room = set.buffer.len() - set.held;
         let wanted = room.min(BATCH).min(left as usize);

@@ -200,7 +200,7 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub fn lock_irq<P: Platform>(&self) -> IrqGuard<'_, T, P> {
         let irq = IrqRestore { state: P::irq_save(), platform: PhantomData };
-        IrqGuard { guard: self.lock(), _irq: irq }
+        IrqGuard { guard: self.lock_on::<P>(), _irq: irq }
     }
 
     /// As [`lock_irq`](Self::lock_irq) if the lock is free; otherwise `None`, with interrupts as they were.

@@ -36,6 +36,11 @@ impl<T> Lock<T> {
         LockGuard { held: &self.held, guard }
     }
 
+    /// The model checker waits for all.
+    pub(super) fn lock_on<P: crate::Platform>(&self) -> LockGuard<'_, T> {
+        self.lock()
+    }
+
     /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
         if self.held.load(core::sync::atomic::Ordering::Relaxed) {

@@ -7,6 +7,8 @@ use core::ops::{Deref, DerefMut};
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
+use crate::{Hooks, Platform};
+
 pub use core::sync::atomic::{compiler_fence, fence};
 
 use core::sync::atomic::{self, Ordering};
@@ -151,6 +153,31 @@ impl<T> Lock<T> {
     #[inline(never)]
     fn wait(&self) -> LockGuard<'_, T> {
         LockGuard(self.0.lock())
+    }
+
+    /// As [`lock`](Self::lock), waiting in the kernel's own way.
+    #[inline(always)]
+    pub(super) fn lock_on<P: Platform>(&self) -> LockGuard<'_, T> {
+        match self.0.try_lock() {
+            Some(guard) => LockGuard(guard),
+            None => self.wait_on::<P>(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_on<P: Platform>(&self) -> LockGuard<'_, T> {
+        let mut taken = None;
+        loop {
+            P::hooks().wait_for_lock(core::ptr::from_ref(self).addr(), &mut || {
+                taken = taken.take().or_else(|| self.try_lock());
+                taken.is_some()
+            });
+            // The kernel may come back without the lock.
+            if let Some(guard) = taken.take() {
+                return guard;
+            }
+        }
     }
 
     /// Takes the lock if it is free.

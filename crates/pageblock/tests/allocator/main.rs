@@ -4,6 +4,8 @@ mod beyond;
 mod boot;
 mod compaction;
 mod conformance;
+#[cfg(all(feature = "page_owner", feature = "poison"))]
+mod diagnosis;
 mod dirty;
 mod fair;
 mod faults;

@@ -1,0 +1,22 @@
+//! pageblock under the heaps, and behind the traits, that kernels use. Each file is what a kernel copies; its test uses it.
+//!
+//! | file | for |
+//! |---|---|
+//! | `linked_list.rs` | `linked_list_allocator`: a heap in a run of frames, which grows |
+//! | `buddy_heap.rs` | `buddy_system_allocator`: a heap of blocks, added as they are needed |
+//! | `collections.rs` | `allocator-api2`: a vector whose buffer is a block |
+//! | `page_tables.rs` | `page_table_multiarch`: `PagingHandler` |
+//! | `virtio.rs` | `virtio-drivers`: `Hal` |
+//! | `arceos.rs` | ArceOS's `PageAllocator: BaseAllocator` |
+//! | `rcore.rs` | rCore's `frame_alloc` and `FrameTracker` |
+//! | `ostd.rs` | ostd's `GlobalFrameAllocator`, whose crate needs a nightly compiler: its shape is repeated |
+
+pub mod arceos;
+pub mod buddy_heap;
+pub mod collections;
+pub mod linked_list;
+pub mod machine;
+pub mod ostd;
+pub mod page_tables;
+pub mod rcore;
+pub mod virtio;
