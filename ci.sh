@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom sanitize fuzz nostd adapters package cross boot)
+jobs_in_order=(fmt clippy test doc loom schedule sanitize fuzz nostd adapters package cross boot)
 # On demand, since they take long, or need what not every machine has: sound, experiments, report, orderings.
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
@@ -88,6 +88,11 @@ job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 f
     grep -E 'executions|test result' <<<"$output"
     grep -q '^running 4 tests' <<<"$output" || { echo "the downstream crate's models did not run"; return 1; }
     CARGO_TARGET_DIR=target/downstream cargo test --quiet --manifest-path examples/loom/Cargo.toml
+}
+
+job_schedule() { # four CPUs do everything at once beside an owner map, in orders that seeds decide (SCHEDULE_STEPS, SCHEDULE_SEED)
+    SCHEDULE_STEPS="${SCHEDULE_STEPS:-10000000}" RUSTFLAGS="--cfg interleave" CARGO_TARGET_DIR=target/interleave \
+        cargo test --quiet --release --package pageblock --test schedule -- --nocapture
 }
 
 job_orderings() { # on demand: each memory ordering weakened in turn, and a model that fails for it

@@ -33,6 +33,7 @@ mod oracle;
 pub mod owners;
 #[cfg(feature = "arbitrary")]
 pub mod regions;
+pub mod schedule;
 #[cfg(feature = "proptest")]
 pub mod strategy;
 

@@ -27,6 +27,8 @@ use core::ops::{Deref, DerefMut};
 use crate::CpuId;
 use crate::platform::{IrqState, Platform};
 
+#[cfg(not(loom))]
+mod interleave;
 #[cfg(loom)]
 mod model;
 #[cfg(not(loom))]
@@ -42,6 +44,9 @@ pub use per_cpu_ptr::PerCpuPtr;
 pub use model::*;
 #[cfg(not(loom))]
 pub use real::*;
+
+#[cfg(interleave)]
+pub use interleave::at_each_point;
 
 pub use core::sync::atomic::Ordering;
 

@@ -13,6 +13,8 @@ pub use core::sync::atomic::{compiler_fence, fence};
 
 use core::sync::atomic::{self, Ordering};
 
+use super::interleave::point;
+
 /// Newtypes, so that clippy can tell these from `core`'s own.
 macro_rules! atomic {
     ($($name:ident($value:ty) $(, $arithmetic:ident)?;)*) => {$(
@@ -31,6 +33,7 @@ macro_rules! atomic {
             /// The value now.
             #[inline(always)]
             pub fn load(&self, order: Ordering) -> $value {
+                point();
                 self.0.load(order)
             }
 
@@ -40,6 +43,7 @@ macro_rules! atomic {
             /// All writes are made by the caller's CPU, or happened before.
             #[inline(always)]
             pub unsafe fn load_own(&self) -> $value {
+                point();
                 // SAFETY: no other thread writes, by the caller's promise; an interrupt's write is over before it returns.
                 unsafe { *self.0.as_ptr() }
             }
@@ -47,12 +51,14 @@ macro_rules! atomic {
             /// Replaces the value.
             #[inline(always)]
             pub fn store(&self, value: $value, order: Ordering) {
+                point();
                 self.0.store(value, order);
             }
 
             /// Replaces the value and returns the old one, in one step.
             #[inline(always)]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                point();
                 self.0.swap(value, order)
             }
 
@@ -64,6 +70,7 @@ macro_rules! atomic {
             pub fn compare_exchange(
                 &self, current: $value, new: $value, success: Ordering, failure: Ordering,
             ) -> Result<$value, $value> {
+                point();
                 self.0.compare_exchange(current, new, success, failure)
             }
 
@@ -75,18 +82,21 @@ macro_rules! atomic {
             pub fn compare_exchange_weak(
                 &self, current: $value, new: $value, success: Ordering, failure: Ordering,
             ) -> Result<$value, $value> {
+                point();
                 self.0.compare_exchange_weak(current, new, success, failure)
             }
 
             /// Bitwise or; returns the old value.
             #[inline(always)]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                point();
                 self.0.fetch_or(value, order)
             }
 
             /// Bitwise and; returns the old value.
             #[inline(always)]
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                point();
                 self.0.fetch_and(value, order)
             }
         }
@@ -97,12 +107,14 @@ macro_rules! atomic {
             /// Adds; returns the old value.
             #[inline(always)]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                point();
                 self.0.fetch_add(value, order)
             }
 
             /// Subtracts; returns the old value.
             #[inline(always)]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                point();
                 self.0.fetch_sub(value, order)
             }
         }
@@ -143,8 +155,8 @@ impl<T> Lock<T> {
     /// Waits until the lock is free, and takes it.
     #[inline(always)]
     pub fn lock(&self) -> LockGuard<'_, T> {
-        match self.0.try_lock() {
-            Some(guard) => LockGuard(guard),
+        match self.try_lock() {
+            Some(guard) => guard,
             None => self.wait(),
         }
     }
@@ -152,6 +164,10 @@ impl<T> Lock<T> {
     #[cold]
     #[inline(never)]
     fn wait(&self) -> LockGuard<'_, T> {
+        // A scheduler of the tests lets the holder go on.
+        #[cfg(interleave)]
+        return core::iter::repeat_with(|| self.try_lock()).flatten().next().unwrap_or_else(|| unreachable!("no end"));
+        #[cfg(not(interleave))]
         LockGuard(self.0.lock())
     }
 
@@ -183,6 +199,7 @@ impl<T> Lock<T> {
     /// Takes the lock if it is free.
     #[inline(always)]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        point();
         self.0.try_lock().map(LockGuard)
     }
 

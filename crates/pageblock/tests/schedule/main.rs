@@ -1,0 +1,52 @@
+//! Four CPUs, interrupts, CPUs that go and come back, compaction, reclaim, memory that is added and wrong frees, all at once, beside an
+//! owner map. A seed decides the order of everything: `SCHEDULE_SEED=n` repeats one run, `SCHEDULE_STEPS=n` sets the number of
+//! operations of all runs together. Under `--cfg interleave` CPUs take turns at every access to an atomic (`./ci.sh schedule`).
+
+mod machine;
+mod world;
+
+use pageblock_testkit::schedule::Machine;
+
+use machine::{Tally, schedule};
+
+/// Operations of one run.
+const RUN: u64 = 2000;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+/// Says which seed has failed.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("repeat it with SCHEDULE_SEED={}", self.0);
+        }
+    }
+}
+
+fn one(seed: u64) -> Tally {
+    let _told = Told(seed);
+    match seed % 4 {
+        0 => schedule::<Machine<false, false>>(seed, RUN),
+        1 => schedule::<Machine<true, false>>(seed, RUN),
+        2 => schedule::<Machine<false, true>>(seed, RUN),
+        _ => schedule::<Machine<true, true>>(seed, RUN),
+    }
+}
+
+#[test]
+fn no_frame_has_two_owners_and_none_is_lost() {
+    if let Some(seed) = number("SCHEDULE_SEED") {
+        println!("{:?}", one(seed));
+        return;
+    }
+    let runs = number("SCHEDULE_STEPS").unwrap_or(12 * RUN).div_ceil(RUN);
+    let mut sum = Tally::default();
+    (0..runs).for_each(|seed| sum += one(seed));
+    println!("{runs} runs: {sum:?}");
+    let each = [sum.moved, sum.reclaimed, sum.refused, sum.interrupts, sum.unplugged, sum.added, sum.ranges];
+    assert!(each.iter().all(|&count| count > 0), "a kind of operation never happened: {sum:?}");
+}
