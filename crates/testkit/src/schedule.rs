@@ -132,7 +132,7 @@ impl Run {
                 cpu.kicked = false;
                 return Decision::Interrupt(handler.clone(), Interrupt::Kick);
             }
-            if self.random.random_range(0..6) == 0 {
+            if self.random.random_range(0..(1000 / pace).max(6)) == 0 {
                 return Decision::Interrupt(handler.clone(), Interrupt::Device);
             }
         }

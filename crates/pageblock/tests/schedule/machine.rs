@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use pageblock::{
-    CompactionConfig, Config, CpuId, Gfp, MigrateMode, NodeId, Order, PageAllocator, PcpConfig, Pfn, PfnRange,
-    Platform, Region, RegionKind, Violation, ZoneLimits,
+    CompactionConfig, Config, CpuId, Experiment, Gfp, MigrateMode, NodeId, Order, PageAllocator, PcpConfig, Pfn,
+    PfnRange, Platform, Region, RegionKind, Violation, ZoneLimits,
 };
 use pageblock_testkit::host::Stored;
 use pageblock_testkit::schedule::{
@@ -24,7 +24,8 @@ const PIECES: u64 = 4;
 /// What one run did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) steps: u64,
+    /// Operations on the allocator.
+    pub(crate) calls: u64,
     pub(crate) points: u64,
     pub(crate) moved: u64,
     pub(crate) reclaimed: u64,
@@ -37,7 +38,7 @@ pub(crate) struct Tally {
 
 impl core::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
-        self.steps += other.steps;
+        self.calls += other.calls;
         self.points += other.points;
         self.moved += other.moved;
         self.reclaimed += other.reclaimed;
@@ -74,7 +75,9 @@ impl Shape {
             .movable_share([0, 0, 40][random.random_range(0..3usize)])
             .min_free_kbytes([None, Some(0)][random.random_range(0..2usize)])
             .per_cpu_lists(Some(PcpConfig { call_limit, ..lists }))
-            .compaction(Some([CompactionConfig::new(), CompactionConfig::linux_6_1()][random.random_range(0..2usize)]));
+            .experiment(Experiment::Compaction(
+                [CompactionConfig::new(), CompactionConfig::linux_6_1()][random.random_range(0..2usize)],
+            ));
         Self { frames, nodes, config }
     }
 
@@ -156,7 +159,7 @@ pub(crate) fn schedule<P: Platform>(seed: u64, steps: u64) -> Tally {
     });
     end();
     let (moved, reclaimed, refused) = world(|world| (world.moved, world.reclaimed, world.bad_frees));
-    Tally { steps, points, moved, reclaimed, refused, ..scene.tally.get() }
+    Tally { points, moved, reclaimed, refused, ..scene.tally.get() }
 }
 
 fn kernel_or_movable() -> (Gfp, Use) {
@@ -212,6 +215,7 @@ impl<P: Platform> Scene<P> {
     }
 
     fn allocate(&self, order: Order, gfp: Gfp, used: Use) {
+        self.count(|tally| tally.calls += 1);
         if let Ok(frames) = self.frames.alloc_order(order, gfp) {
             let raw = frames.into_raw();
             world(|world| world.take(raw.pfn, raw.order, used));
@@ -219,6 +223,7 @@ impl<P: Platform> Scene<P> {
     }
 
     fn release(&self) {
+        self.count(|tally| tally.calls += 1);
         let at = random(1 << 20);
         if let Some(taken) = world(|world| world.give_up(at)) {
             self.free(taken);
@@ -233,6 +238,7 @@ impl<P: Platform> Scene<P> {
     }
 
     fn step(&self) {
+        self.count(|tally| tally.calls += 1);
         match random(400) {
             0..300 if self.is_to_be_emptied() => (0..8).for_each(|_| self.release()),
             0..150 => {

@@ -9,7 +9,7 @@ use pageblock_testkit::schedule::Machine;
 
 use machine::{Tally, schedule};
 
-/// Operations of one run.
+/// Steps of one run, of one operation or many.
 const RUN: u64 = 2000;
 
 fn number(name: &str) -> Option<u64> {
@@ -43,9 +43,13 @@ fn no_frame_has_two_owners_and_none_is_lost() {
         println!("{:?}", one(seed));
         return;
     }
-    let runs = number("SCHEDULE_STEPS").unwrap_or(12 * RUN).div_ceil(RUN);
+    let calls = number("SCHEDULE_STEPS").unwrap_or(150_000);
     let mut sum = Tally::default();
-    (0..runs).for_each(|seed| sum += one(seed));
+    let mut runs = 0;
+    while sum.calls < calls {
+        sum += one(runs);
+        runs += 1;
+    }
     println!("{runs} runs: {sum:?}");
     let each = [sum.moved, sum.reclaimed, sum.refused, sum.interrupts, sum.unplugged, sum.added, sum.ranges];
     assert!(each.iter().all(|&count| count > 0), "a kind of operation never happened: {sum:?}");
