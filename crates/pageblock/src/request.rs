@@ -56,6 +56,9 @@ impl<P: Platform> Request<P> {
     /// The first attempt, then the ladder, then what success entails.
     #[inline]
     pub(crate) fn run(&self) -> Result<Pfn, AllocError> {
+        if slowpath::is_refused_again(self) {
+            return Err(AllocError::OutOfMemory);
+        }
         let pfn = match self.walk(self.fast_flags()) {
             Some(pfn) => pfn,
             None => slowpath::climb(self)?,

@@ -77,12 +77,22 @@ impl<P: Platform> PcpLists<'_, P> {
     /// Frames on one CPU's lists, as of a moment ago.
     #[must_use]
     pub fn frames_on(&self, cpu: CpuId) -> u64 {
-        List::all(self.config.set).map(|list| u64::from(self.areas.len(cpu, list)) << list.order().as_u8()).sum()
+        self.areas.frames_held(cpu)
+    }
+
+    /// Batches of the depot that hold blocks, or are a CPU's next one: 0 only if the depot holds nothing. One look, where
+    /// [`frames_in_depot`](Self::frames_in_depot) looks at every list.
+    #[must_use]
+    pub fn batches_in_use(&self) -> u32 {
+        self.depot.in_use()
     }
 
     /// Frames that batches in the depot hold, of no CPU in particular.
     #[must_use]
     pub fn frames_in_depot(&self) -> u64 {
+        if self.depot.in_use() == 0 {
+            return 0;
+        }
         List::all(self.config.set).map(|list| u64::from(self.depot.blocks(list)) << list.order().as_u8()).sum()
     }
 

@@ -165,7 +165,7 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     fn drain_whole(&self, lists: &mut CpuLists<'_>) {
-        while !self.drain_some(lists, self.config.call_limit) {}
+        while !self.drain_some(lists, u32::MAX) {}
     }
 
     /// Waits, at most `spins` rounds, until every CPU has answered.

@@ -4,12 +4,12 @@ use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER};
 
 use crate::config::ListSet;
 
-/// Migrate types that have lists.
-const TYPES: u8 = MigrateType::PCP_COUNT as u8;
+/// Migrate types that have lists: the lists of one order stand side by side.
+pub(crate) const TYPES: usize = MigrateType::PCP_COUNT;
 /// The highest order that has lists in some set.
 pub(crate) const HIGHEST_ORDER: u8 = 10;
 /// Places for lists.
-pub(crate) const LISTS: usize = TYPES as usize * (HIGHEST_ORDER as usize + 1);
+pub(crate) const LISTS: usize = TYPES * (HIGHEST_ORDER as usize + 1);
 
 /// A list of one CPU: of blocks of one order, for one migrate type or for several.
 ///
@@ -42,7 +42,7 @@ impl List {
         if order.as_u8() > HIGHEST_ORDER || !migrate_type.is_ordinary() {
             return None;
         }
-        Some(Self { place: order.as_u8() * TYPES + migrate_type as u8 })
+        Some(Self { place: order.as_u8() * TYPES as u8 + migrate_type as u8 })
     }
 
     /// All places, in ascending order of blocks.
@@ -81,13 +81,13 @@ impl List {
     #[must_use]
     #[inline]
     pub const fn order(self) -> Order {
-        Order::saturating(self.place / TYPES)
+        Order::saturating(self.place / TYPES as u8)
     }
 
     /// Migrate type of its blocks, or the first of several.
     #[must_use]
     pub const fn migrate_type(self) -> MigrateType {
-        match self.place % TYPES {
+        match self.place % TYPES as u8 {
             0 => MigrateType::Unmovable,
             1 => MigrateType::Movable,
             _ => MigrateType::Reclaimable,

@@ -57,9 +57,22 @@ impl<P: Platform> PcpLists<'_, P> {
                 self.count_busy();
             }
         }
+        if self.has_nothing(order, migrate_type, flags) {
+            return None;
+        }
         let pfn = self.zone.alloc::<P>(order, migrate_type, flags)?;
         self.bypass.count_given(order);
         Some(pfn)
+    }
+
+    /// True if it is known without a lock that the zone refuses. A type that cannot move has to ask, so that compaction is told that
+    /// it needs a whole pageblock.
+    fn has_nothing(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> bool {
+        const RESERVE: AllocFlags = AllocFlags::HIGHATOMIC.union(AllocFlags::NON_BLOCK).union(AllocFlags::OOM);
+        order > Order::ZERO
+            && migrate_type == MigrateType::Movable
+            && !flags.intersects(RESERVE)
+            && !self.zone.has_block(order, flags)
     }
 
     /// Takes a block from a list, refilled if it is empty.

@@ -26,7 +26,7 @@ pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
     if climb.has(ONLY_HERE) {
         return give_up(AllocError::OutOfMemory);
     }
-    wake_threads(climb);
+    wake_threads(&climb.request);
     climb.priority = Priority::Async;
     for round in 0..MOST_ROUNDS {
         if round == 0 { first_attempt(climb) } else { at_min(climb) }?;
@@ -67,7 +67,7 @@ fn goes_on<P: Platform>(climb: &mut Climb<P>) -> Decision {
     };
     if !climb.reclaim.progress.is_some() && climb.has(Gfp::FS) && !climb.has(Gfp::NORETRY) && !climb.is_costly() {
         unreserve_then_emergency(climb)?;
-        wake_threads(climb);
+        wake_threads(&climb.request);
         return Decision::Continue(true);
     }
     let (order, gfp, total) = (climb.request.order, climb.request.gfp, climb.reclaim.total);

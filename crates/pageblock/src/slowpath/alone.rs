@@ -8,7 +8,7 @@ use super::wake::wake_threads;
 use super::{Climb, Step};
 
 pub(super) fn climb<P: Platform>(climb: &Climb<P>) -> Step {
-    wake_threads(climb);
+    wake_threads(&climb.request);
     first_attempt(climb)?;
     without_watermarks(climb)?;
     take_back(climb)?;

@@ -17,7 +17,7 @@ use super::{Climb, MOST_ROUNDS, Step, give_up};
 use crate::error::AllocError;
 
 pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
-    wake_threads(climb);
+    wake_threads(&climb.request);
     first_attempt(climb)?;
     drain_own_lists(climb)?;
     compact_first(climb)?;
@@ -30,7 +30,7 @@ pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
             Step::Break(end) => return Step::Break(end),
             Step::Continue(()) => {}
         }
-        wake_threads(climb);
+        wake_threads(&climb.request);
         at_min(climb)?;
     }
     give_up(AllocError::OutOfMemory)

@@ -6,135 +6,186 @@ use pageblock_frame::{CpuId, Gfp, Order, Platform};
 use pageblock_pcp::{Drain, PcpLists};
 
 use super::attempts::at_min;
-use super::{Climb, Step};
+use super::wake::wake_threads;
+use super::{Climb, Step, nothing_else_helps};
 use crate::counters::count;
 use crate::inner::Inner;
+use crate::request::Request;
 
 /// Rounds that a request waits for other CPUs to empty their lists.
 pub(crate) const SPINS: u64 = 1 << 12;
-/// CPUs whose lists one request of the short ladder empties.
+/// CPUs whose lists one request of the short ladder empties, and those at whose lists it looks.
 const MAX_DRAINED: usize = 4;
-/// log2 of the requests that are told of a drain in vain without another drain, at most.
-const MAX_SHIFT: u32 = 6;
+const MAX_SEEN: usize = 16;
+/// Requests that are refused on the word of a drain in vain, before there is another drain.
+const MAX_REFUSED: u32 = 63;
 
-/// What the last drain came to. Requests that it could not help are refused without another one, for more and more of them,
-/// until frames have come back to the zones. All fields are hints: Relaxed, and lost updates cost a drain.
+/// Free memory as one CPU sees it at little cost. What the lists of other CPUs hold is not in it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Frames that are free in the zones or on this CPU's lists.
+    frames: u64,
+    /// Batches of the depots that are in use.
+    batches: u32,
+}
+
+impl Seen {
+    fn by<P: Platform>(request: &Request<P>, own: CpuId) -> Self {
+        let mut seen = Self { frames: 0, batches: 0 };
+        for zone in request.zones() {
+            seen.frames += zone.free_frames();
+            if let Some(lists) = request.inner.lists_of(zone) {
+                seen.frames += lists.frames_on(own);
+                seen.batches += lists.batches_in_use();
+            }
+        }
+        seen
+    }
+}
+
+/// What the last drain came to. Requests that it could not help are refused without another one until more is free than was then. What
+/// comes and goes meanwhile, or is freed to other CPUs' lists, is found by the drain that comes after some refusals. All fields are
+/// hints: Relaxed, and lost updates cost a drain.
 ///
 /// | field | legal values | changed by |
 /// |---|---|---|
-/// | `left` | requests that will be refused without a drain | a refused request |
-/// | `shift` | 0 after a drain that helped, else log2 of the next `left` | the request that drained |
-/// | `order` | the smallest order that the drain did not help | the same |
-/// | `free` | free frames of all zones after it | the same |
+/// | `left` | requests that will be refused without a drain | a refused request; 0 by a drain that helped |
+/// | `order` | the smallest order that the drain did not help | the request that drained |
+/// | `frames`, `batches` | [`Seen`] after it | the same |
 /// | `cursor` | the CPU whose lists are looked at first | the same |
 #[derive(Debug)]
 pub(crate) struct LastDrain {
     left: AtomicU32,
-    shift: AtomicU32,
     order: AtomicU32,
-    free: AtomicU64,
+    frames: AtomicU64,
+    batches: AtomicU32,
     cursor: AtomicU32,
 }
 
 impl LastDrain {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU32::new(0);
-        Self { left: zero(), shift: zero(), order: zero(), free: AtomicU64::new(0), cursor: zero() }
+        Self { left: zero(), order: zero(), frames: AtomicU64::new(0), batches: zero(), cursor: zero() }
     }
 
-    /// True if another drain would help a request of this order no more than the last one did, where so many frames are free in the
-    /// zones or at hand on lists. Counts the request.
-    fn was_in_vain(&self, order: Order, free: u64) -> bool {
-        let shift = self.shift.load(Ordering::Relaxed);
-        if shift == 0 || u32::from(order.as_u8()) < self.order.load(Ordering::Relaxed) {
-            return false;
-        }
-        if free > self.free.load(Ordering::Relaxed) {
-            // Frames have come back since.
-            self.shift.store(0, Ordering::Relaxed);
-            return false;
-        }
+    /// True if another drain would help a request of this order no more than the last one did. Counts the request.
+    fn was_in_vain(&self, order: Order, now: Seen) -> bool {
         let left = self.left.load(Ordering::Relaxed);
-        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
+        let more =
+            now.frames > self.frames.load(Ordering::Relaxed) || now.batches > self.batches.load(Ordering::Relaxed);
+        if left == 0 || more || u32::from(order.as_u8()) < self.order.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.left.store(left - 1, Ordering::Relaxed);
+        true
     }
 
-    fn note_in_vain(&self, order: Order, free: u64) {
-        let shift = self.shift.load(Ordering::Relaxed);
-        let order = u32::from(order.as_u8());
-        let order = if shift == 0 { order } else { order.min(self.order.load(Ordering::Relaxed)) };
-        let shift = (shift + 2).min(MAX_SHIFT);
-        self.order.store(order, Ordering::Relaxed);
-        self.free.store(free, Ordering::Relaxed);
-        self.left.store((1 << shift) - 1, Ordering::Relaxed);
-        self.shift.store(shift, Ordering::Relaxed);
+    fn note_in_vain(&self, order: Order, now: Seen) {
+        self.order.store(order.as_u8().into(), Ordering::Relaxed);
+        self.frames.store(now.frames, Ordering::Relaxed);
+        self.batches.store(now.batches, Ordering::Relaxed);
+        self.left.store(MAX_REFUSED, Ordering::Relaxed);
     }
 
     fn note_help(&self) {
-        self.shift.store(0, Ordering::Relaxed);
+        self.left.store(0, Ordering::Relaxed);
     }
 }
 
+/// On a platform where nothing moves memory or gives it up: true if the request would climb the short ladder in vain, as one before it
+/// did. The zones cannot serve it, and lists and depots hold no more than they did then.
+#[inline]
+pub(crate) fn is_refused_again<P: Platform>(request: &Request<P>) -> bool {
+    request.inner.last_drain.left.load(Ordering::Relaxed) > 0 && looks_refused(request)
+}
+
+#[cold]
+fn looks_refused<P: Platform>(request: &Request<P>) -> bool {
+    const INSISTS: Gfp = Gfp::NOFAIL.union(Gfp::MEMALLOC).union(Gfp::ATOMIC_BIT);
+    if request.gfp.intersects(INSISTS) || !nothing_else_helps::<P>() {
+        return false;
+    }
+    let Request { order, limit, .. } = *request;
+    let flags = request.slow_flags();
+    let refuses = |zone: &Zone<'_>| {
+        let enough = zone.frames_ok(order, zone.mark_for(flags), limit, flags);
+        let serves = enough && (order == Order::ZERO || zone.has_block(order, flags));
+        !serves && zone.highatomic() == 0 && zone.boost() == 0
+    };
+    let own = Pinned::<P>::new().cpu();
+    let refused = request.zones().all(refuses) && request.inner.last_drain.was_in_vain(order, Seen::by(request, own));
+    if refused {
+        wake_threads(request);
+    }
+    refused
+}
+
 /// On the short ladder: what the lists of this CPU and of a few others hold, unless it is known to be of no use. Other CPUs are asked
-/// only by a request that can wait. The price does not grow with the number of CPUs but for a look at their lists, which a drain in
-/// vain makes rare.
+/// only by a request that can wait. The price does not grow with the number of CPUs.
 pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
     let request = &climb.request;
-    let inner = request.inner;
-    let free = || request.zones().map(Zone::free_frames).sum::<u64>();
+    let last_drain = &request.inner.last_drain;
     let own = Pinned::<P>::new().cpu();
     let must = climb.has(Gfp::NOFAIL);
-    let lists = request.zones().filter_map(|zone| inner.lists_of(zone));
-    let held: u64 = lists.map(|lists| lists.frames_on(own) + lists.frames_in_depot()).sum();
-    if held < request.order.frames() && !must && inner.last_drain.was_in_vain(request.order, free() + held) {
+    if !must && last_drain.was_in_vain(request.order, Seen::by(request, own)) {
         return Step::Continue(());
     }
-    let mut found = drain_of(climb, own);
-    if climb.has(Gfp::DIRECT_RECLAIM) {
-        found |= drain_others(climb, own, if must { usize::MAX } else { MAX_DRAINED });
+    let mut step = Step::Continue(());
+    if drain_of(climb, own) {
+        step = at_min(climb);
     }
-    let step = if found { at_min(climb) } else { Step::Continue(()) };
+    if step.is_continue() && climb.has(Gfp::DIRECT_RECLAIM) && drain_others(climb, own, must) {
+        step = at_min(climb);
+    }
     match step {
-        Step::Break(_) => inner.last_drain.note_help(),
-        Step::Continue(()) => inner.last_drain.note_in_vain(request.order, free()),
+        Step::Break(_) => last_drain.note_help(),
+        Step::Continue(()) if climb.has(Gfp::DIRECT_RECLAIM) => {
+            last_drain.note_in_vain(request.order, Seen::by(request, own));
+        }
+        // The other CPUs have not been asked.
+        Step::Continue(()) => {}
     }
     step
 }
 
-/// Empties the lists of so many other CPUs that hold something, beginning where the last request ended.
-fn drain_others<P: Platform>(climb: &Climb<P>, own: CpuId, most: usize) -> bool {
+/// Empties the lists of other CPUs: of all for a request that must not fail, else of some that hold something, beginning where the last
+/// request ended. True if they held anything.
+fn drain_others<P: Platform>(climb: &Climb<P>, own: CpuId, must: bool) -> bool {
     let inner = climb.request.inner;
+    let (most_drained, most_seen) = if must { (usize::MAX, usize::MAX) } else { (MAX_DRAINED, MAX_SEEN) };
     let cpus = (inner.cpus.len() as u32).max(1);
     let first = inner.last_drain.cursor.load(Ordering::Relaxed) % cpus;
-    let others = (0..cpus).map(|step| CpuId::new((first + step) % cpus)).filter(|cpu| *cpu != own);
-    let mut drained = 0;
-    for cpu in others {
-        if drained == most {
-            inner.last_drain.cursor.store(cpu.index() as u32, Ordering::Relaxed);
-            break;
+    let (mut drained, mut seen) = (0, 0);
+    while drained < most_drained && seen < most_seen.min(cpus as usize) {
+        let cpu = CpuId::new((first + seen as u32) % cpus);
+        seen += 1;
+        if cpu != own && drain_of(climb, cpu) {
+            drained += 1;
         }
-        drained += usize::from(drain_of(climb, cpu));
     }
+    inner.last_drain.cursor.store((first + seen as u32) % cpus, Ordering::Relaxed);
     if drained > 0 {
         count(&inner.counters.drains);
     }
     drained > 0
 }
 
-/// Empties the lists of one CPU in the zones of the request. True if they held anything.
+/// Empties the lists of one CPU in the zones of the request. True if that may have helped: they held something, and the CPU is this one, or
+/// has been kicked.
 fn drain_of<P: Platform>(climb: &Climb<P>, cpu: CpuId) -> bool {
     let request = &climb.request;
-    let mut held = false;
+    let mut helped = false;
     for lists in request.zones().filter_map(|zone| request.inner.lists_of(zone)) {
         // The depot's batches are drained together with any CPU's lists.
         if lists.frames_on(cpu) + lists.frames_in_depot() > 0 {
-            held = true;
-            if lists.drain_cpu(cpu) == Ok(Drain::Kicked) {
+            let drained = lists.drain_cpu(cpu);
+            helped |= matches!(drained, Ok(Drain::Done | Drain::Kicked));
+            if drained == Ok(Drain::Kicked) {
                 let _ = lists.wait(SPINS);
             }
         }
     }
-    held
+    helped
 }
 
 /// What this CPU's lists hold.

@@ -53,7 +53,7 @@ use crate::error::AllocError;
 use crate::request::Request;
 use reclaim::Reclaimed;
 
-pub(crate) use lists::{LastDrain, SPINS, drain_lists, drain_zones};
+pub(crate) use lists::{LastDrain, SPINS, drain_lists, drain_zones, is_refused_again};
 pub(crate) use scope::{Depth, ReclaimScope};
 pub(crate) use wake::wake_kswapd;
 
@@ -117,6 +117,11 @@ impl<P: Platform> Climb<P> {
     }
 }
 
+/// True where nothing moves memory or gives it up: all that can be had is there already.
+fn nothing_else_helps<P: Platform>() -> bool {
+    P::hooks().migrator().is_none() && P::hooks().reclaimer().is_none()
+}
+
 /// Climbs until a rung has the block, or says that there will be none.
 #[cold]
 pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError> {
@@ -144,7 +149,7 @@ pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError
 
 /// The rungs in their order.
 fn ladder<P: Platform>(climb: &mut Climb<P>) -> Step {
-    if P::hooks().migrator().is_none() && P::hooks().reclaimer().is_none() {
+    if nothing_else_helps::<P>() {
         return alone::climb(climb);
     }
     #[cfg(feature = "history")]

@@ -5,13 +5,12 @@ use pageblock_frame::trace::Event;
 use pageblock_frame::{Gfp, Hooks, Order, Platform, ZoneKind};
 use pageblock_reclaim::Wake;
 
-use super::Climb;
 use crate::inner::Inner;
+use crate::request::Request;
 
 /// Tells the threads of each node, once, that its zones ran short (`wake_all_kswapds()`).
-pub(super) fn wake_threads<P: Platform>(climb: &Climb<P>) {
-    let request = &climb.request;
-    if !climb.has(Gfp::KSWAPD_RECLAIM) {
+pub(super) fn wake_threads<P: Platform>(request: &Request<P>) {
+    if !request.gfp.contains(Gfp::KSWAPD_RECLAIM) {
         return;
     }
     request.reset_fair_in_slowpath();
@@ -22,7 +21,7 @@ pub(super) fn wake_threads<P: Platform>(climb: &Climb<P>) {
             let woken = wake_kswapd(request.inner, zone, request.order, request.limit);
             // Where reclaim is of no use, and the request cannot compact for itself, or nobody reclaims.
             let alone = P::hooks().reclaimer().is_none();
-            if P::hooks().migrator().is_some() && !woken && (alone || !climb.has(Gfp::DIRECT_RECLAIM)) {
+            if P::hooks().migrator().is_some() && !woken && (alone || !request.gfp.contains(Gfp::DIRECT_RECLAIM)) {
                 wake_kcompactd(request.inner, zone, request.order, request.limit);
             }
         }

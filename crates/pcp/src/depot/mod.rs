@@ -154,6 +154,12 @@ impl<'m> Depot<'m> {
         self.heads.get(list.index() * usize::from(self.capacity.stride))
     }
 
+    /// Batches that are not on the stack of those without blocks: full ones, and the CPUs' spares.
+    #[inline]
+    pub(crate) fn in_use(&self) -> u32 {
+        u32::from(self.capacity.batches.saturating_sub(self.empty.depth()))
+    }
+
     /// Batches of a list, as of a moment ago.
     pub(crate) fn depth(&self, list: List) -> u32 {
         self.head(list).map_or(0, |head| head.depth().into())

@@ -89,7 +89,7 @@ impl<'m, P: Platform> Areas<'m, P> {
         Some(unsafe { self.store.area(cpu.index())?.as_ref() })
     }
 
-    /// A CPU's lists, for counting from afar: nothing but `len` and `popped` may be called.
+    /// A CPU's lists, for counting from afar: nothing but `len`, `frames_held` and `popped` may be called.
     fn seen(&self, cpu: CpuId) -> Option<CpuLists<'_>> {
         self.store.lists(cpu.index())
     }
@@ -114,6 +114,11 @@ impl<'m, P: Platform> Areas<'m, P> {
     /// Blocks on one list of a CPU, as they were a moment ago.
     pub(crate) fn len(&self, cpu: CpuId, list: List) -> u32 {
         self.seen(cpu).map_or(0, |lists| lists.len(list))
+    }
+
+    /// Frames on all lists of a CPU, as they were a moment ago.
+    pub(crate) fn frames_held(&self, cpu: CpuId) -> u64 {
+        self.seen(cpu).map_or(0, |lists| lists.frames_held())
     }
 
     /// Frames that a CPU has popped since boot, as they were a moment ago; 0 for one without an area.

@@ -206,6 +206,10 @@ impl CpuLists<'_> {
         self.with(list, |stack| stack.frames.len() as u32)
     }
 
+    pub(crate) fn frames_held(&self) -> u64 {
+        List::places().map(|list| u64::from(self.len(list)) << list.order().as_u8()).sum()
+    }
+
     pub(crate) fn limit(&self, list: List) -> u32 {
         self.with(list, |stack| stack.limit)
     }

@@ -17,7 +17,7 @@ use pageblock_frame::sync::{AtomicU8, AtomicU16, Ordering};
 
 use super::top::Top;
 use super::{Area, CpuLists};
-use crate::list::{LISTS, List};
+use crate::list::{LISTS, List, TYPES};
 use crate::tune::Tune;
 
 /// No frame number.
@@ -198,6 +198,19 @@ impl CpuLists<'_> {
     #[inline]
     pub(crate) fn len(&self, list: List) -> u32 {
         u32::from(self.top(list).get().saturating_sub(self.bottom(list)))
+    }
+
+    /// Frames on all lists. Seen from another CPU, about so many.
+    pub(crate) fn frames_held(&self) -> u64 {
+        let Body { tops, bottoms, .. } = &self.area().body;
+        let by_order = tops.as_chunks::<TYPES>().0.iter().zip(bottoms.as_chunks::<TYPES>().0).enumerate();
+        let frames = by_order.map(|(order, (tops, bottoms))| {
+            let tops = tops.iter().fold(0u16, |sum, top| sum.wrapping_add(top.get()));
+            let bottoms = bottoms.iter().fold(0u16, |sum, bottom| sum.wrapping_add(bottom.load(Ordering::Relaxed)));
+            // Below 0 only where another CPU is in the middle of a change.
+            (i64::from(tops.wrapping_sub(bottoms) as i16) << order).max(0) as u64
+        });
+        frames.sum()
     }
 
     /// Blocks that a list may hold now.
