@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
-apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
+apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/blog_os/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
 jobs_in_order=(fmt clippy test doc loom schedule sanitize fuzz nostd adapters package cross boot)
 # On demand, since they take long, or need what not every machine has: sound, experiments, report, orderings.
@@ -179,6 +179,8 @@ job_cross() { # the core crates build for every architecture, and with each feat
         say "$target"
         # One directory for all targets: what runs on the host is built once.
         for_target "$target" target/cross build --lib "${core[@]}" --package pageblock
+        for_target "$target" target/cross build --lib --package pageblock --features log,page_owner,poison,history
+        [ "$target" != x86_64-unknown-none ] || for_target "$target" target/cross build --manifest-path examples/blog_os/Cargo.toml
     done
 }
 
@@ -190,12 +192,15 @@ virt_board() {
     for profile in ${profiles:-dev release}; do
         say "$name, profile $profile"
         for_target "$target" target/virt build --manifest-path examples/virt/Cargo.toml --profile "$profile"
-        local image=target/virt/$target/${profile/dev/debug}/pageblock-virt
-        [ -e "$image" ] || image=${image/target\/virt/target\/virt-own-core}
-        status=0
-        timeout "${BOOT_SECONDS:-300}" "qemu-system-$name" -m 256M -smp 4 -nographic -no-reboot "$@" -kernel "$image" </dev/null || status=$?
-        # A machine that resets itself ends QEMU with 0, one that hangs ends by the clock.
-        [ "$status" = 33 ] || { echo "$name: status $status instead of 33" >&2; return 1; }
+        local kernel image
+        for kernel in twenty-lines pageblock-virt; do
+            image=target/virt/$target/${profile/dev/debug}/$kernel
+            [ -e "$image" ] || image=${image/target\/virt/target\/virt-own-core}
+            status=0
+            timeout "${BOOT_SECONDS:-300}" "qemu-system-$name" -m 256M -smp 4 -nographic -no-reboot "$@" -kernel "$image" </dev/null || status=$?
+            # A machine that resets itself ends QEMU with 0, one that hangs ends by the clock.
+            [ "$status" = 33 ] || { echo "$kernel on $name: status $status instead of 33" >&2; return 1; }
+        done
     done
 }
 

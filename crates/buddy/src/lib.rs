@@ -41,6 +41,8 @@ mod blocks;
 mod boost;
 mod bulk;
 mod check;
+#[cfg(feature = "defmt")]
+mod defmt;
 mod dense;
 mod edit;
 mod error;

@@ -4,6 +4,9 @@
 #[doc = include_str!("../../../docs/concepts.md")]
 struct Concepts;
 
+#[doc = include_str!("../../../docs/tutorials.md")]
+struct Tutorials;
+
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;
 

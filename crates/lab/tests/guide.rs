@@ -184,7 +184,24 @@ fn chapters_are_listed_and_their_programs_run() {
     let languages = ["rust", "toml", "text", "sh", "console"];
     for (name, text) in texts() {
         for (language, _) in blocks(&text) {
-            assert!(languages.contains(&language), "{name}: a block of `{language}` would not be looked at");
+            let looked_at = languages.contains(&language) || language == "rust,ignore";
+            assert!(looked_at, "{name}: a block of `{language}` would not be looked at");
+        }
+    }
+}
+
+#[test]
+fn programs_that_are_not_compiled_here_are_parts_of_examples_that_are() {
+    for (name, text) in texts() {
+        for (_, body) in blocks(&text).into_iter().filter(|(language, _)| *language == "rust,ignore") {
+            let include = body.trim().strip_prefix("{{#include ../").and_then(|rest| rest.strip_suffix("}}"));
+            let (path, anchor) = include.and_then(|include| include.split_once(':')).unwrap_or_else(|| {
+                panic!("{name}: a block that is ignored is text beside the code, not the code:\n{body}");
+            });
+            let program = read(path);
+            for mark in [format!("// ANCHOR: {anchor}\n"), format!("// ANCHOR_END: {anchor}\n")] {
+                assert!(program.contains(&mark), "{name}: {path} has no `{}`", mark.trim());
+            }
         }
     }
 }

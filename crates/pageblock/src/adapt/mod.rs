@@ -1,6 +1,8 @@
 //! Adapters to other crates, each behind a feature of that crate's name. Memory maps are converted by `Region`'s
 //! `From` implementations, which the features of the same names in `pageblock-memmap` turn on.
 
+#[cfg(feature = "defmt")]
+mod defmt;
 #[cfg(feature = "log")]
 mod log;
 #[cfg(feature = "talc")]
