@@ -80,7 +80,7 @@ impl Compactor {
 
     /// Emits the begin or the end of a run, from the first patch of 2013 on.
     pub(crate) fn trace_run<P: Platform>(&self, event: CompactEvent) {
-        if self.config.patches.trace_runs {
+        if self.config.patches().trace_runs() {
             P::hooks().trace(&Event::Compaction(event));
         }
     }
@@ -111,7 +111,7 @@ impl Compactor {
 
     /// Which of the two remembered positions of the migrate scanner a mode reads.
     pub(crate) fn migrate_slot(&self, mode: MigrateMode) -> &AtomicU32 {
-        &self.migrate[usize::from(self.config.split_positions && mode != MigrateMode::Async)]
+        &self.migrate[usize::from(self.config.era().split_positions() && mode != MigrateMode::Async)]
     }
 
     /// Remembers how far the migrate scanner came; it only ever moves up. A synchronous run moves the asynchronous
@@ -151,7 +151,7 @@ impl Compactor {
     pub fn defer_reset<P: Platform>(&self, zone: &Zone<'_>, order: Order, proof: Proof) {
         if proof == Proof::Allocated {
             self.flush.store(false, Ordering::Relaxed);
-            if !self.config.patches.defer_helper {
+            if !self.config.patches().defer_helper() {
                 self.deferral.reset_inline(order);
                 return;
             }

@@ -93,10 +93,10 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
         zones.into_iter().filter(|z| z.zone.kind() <= request.limit).enumerate()
     {
         // Before 3.18 the preferred zone alone had a say.
-        let asks = compactor.config().defer_each_zone || place == 0;
+        let asks = compactor.config().era().defer_each_zone() || place == 0;
         if asks && priority > Priority::SyncFull && compactor.is_deferred::<P>(zone, order) {
             best.result = best.result.max(CompactResult::Deferred);
-            if !compactor.config().defer_each_zone {
+            if !compactor.config().era().defer_each_zone() {
                 break;
             }
             continue;
@@ -106,13 +106,13 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
         best.result = best.result.max(outcome.result);
         if outcome.result == CompactResult::Success {
             best.captured = outcome.captured;
-            if compactor.config().defer_each_zone {
+            if compactor.config().era().defer_each_zone() {
                 compactor.defer_reset::<P>(zone, order, Proof::Watermark);
             }
             break;
         }
         let failed = matches!(outcome.result, CompactResult::Complete | CompactResult::PartialSkipped);
-        if priority != Priority::Async && failed && compactor.config().defer_each_zone {
+        if priority != Priority::Async && failed && compactor.config().era().defer_each_zone() {
             compactor.defer::<P>(zone, order);
         }
         let interrupt = migrator.interrupt();
@@ -162,7 +162,7 @@ pub enum Got {
 /// ```
 #[must_use]
 pub fn accountable<'a, 'm>(preferred: CompactZone<'a, 'm>, found: Option<CompactZone<'a, 'm>>) -> CompactZone<'a, 'm> {
-    found.filter(|_| preferred.compactor.config().defer_each_zone).unwrap_or(preferred)
+    found.filter(|_| preferred.compactor.config().era().defer_each_zone()).unwrap_or(preferred)
 }
 
 /// Accounts for a direct attempt: a stall, and a success or a failure, unless it was skipped (before 3.18 also if it
@@ -170,7 +170,7 @@ pub fn accountable<'a, 'm>(preferred: CompactZone<'a, 'm>, found: Option<Compact
 /// synchronous attempt begins it there.
 pub fn settle<P: Platform>(at: CompactZone<'_, '_>, request: &DirectRequest, outcome: &Outcome, got: Got) {
     let CompactZone { zone, compactor } = at;
-    let each = compactor.config().defer_each_zone;
+    let each = compactor.config().era().defer_each_zone();
     let uncounted = match outcome.result {
         CompactResult::Skipped => true,
         CompactResult::Deferred => !each,

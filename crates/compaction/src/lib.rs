@@ -45,6 +45,9 @@ mod contig;
 mod counters;
 mod defer;
 mod direct;
+mod era;
+#[cfg(feature = "history")]
+mod history;
 mod kcompactd;
 mod linear;
 mod migration;
@@ -56,11 +59,13 @@ mod suitable;
 mod targets;
 
 pub use compactor::Compactor;
-pub use config::{Config, Patches, Search};
+pub use config::{Config, Search};
 pub use contig::ContigError;
 pub use counters::VmStat;
 pub use defer::{Deferral, Proof};
 pub use direct::{CompactZone, DirectRequest, Got, accountable, compact_zones, settle};
+#[cfg(feature = "history")]
+pub use era::{Era, Patches};
 pub use kcompactd::{Kcompactd, Kswapd, Next};
 pub use pageblock_frame::migration::Migrate;
 pub use request::{Origin, Outcome, Priority, Request};

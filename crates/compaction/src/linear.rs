@@ -56,7 +56,7 @@ fn positions<P: Platform, M>(
 
 /// Where the zone's end is for a free scanner that starts afresh.
 fn free_end(config: &Config, span: &Range<u32>) -> u32 {
-    if config.aligned_free_start { ((span.end - 1) & !(BLOCK - 1)).max(span.start) } else { span.end }
+    if config.era().aligned_free_start() { ((span.end - 1) & !(BLOCK - 1)).max(span.start) } else { span.end }
 }
 
 /// Where the scanners begin. The third patch of 2013 swaps reading and resetting.
@@ -69,18 +69,18 @@ fn start_positions<P: Platform, M>(
     let config = compactor.config();
     let restarts = request.order.is_some_and(|order| compactor.deferral().is_restarting(order))
         && request.origin != Origin::Kswapd
-        && (!config.restart_needs_flush || compactor.flush.load(Ordering::Relaxed));
+        && (!config.era().restart_needs_flush() || compactor.flush.load(Ordering::Relaxed));
     let reset = || {
         if restarts {
             compactor.reset::<P>(migration.scan.zone());
         }
     };
-    if config.patches.reset_before_read {
+    if config.patches().reset_before_read() {
         reset();
     }
     let migrate = compactor.migrate_slot(request.mode).load(Ordering::Relaxed);
     let free = compactor.free.load(Ordering::Relaxed);
-    if !config.patches.reset_before_read {
+    if !config.patches().reset_before_read() {
         reset();
     }
     let end = free_end(config, span);
@@ -139,7 +139,7 @@ fn finished_quietly<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M
             return CompactResult::Success;
         }
     }
-    let amid = run.config().finish_block && !run.at.migrate.is_multiple_of(BLOCK);
+    let amid = run.config().era().finish_block() && !run.at.migrate.is_multiple_of(BLOCK);
     if !amid && suitable::is_served(run.migration.scan, run.config(), run.request) {
         return CompactResult::Success;
     }
@@ -148,10 +148,10 @@ fn finished_quietly<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M
 
 /// The scanners met: the sixth patch of 2013 puts the remembered positions back at once.
 fn meet<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) -> CompactResult {
-    if run.config().patches.reset_on_meeting {
+    if run.config().patches().reset_on_meeting() {
         run.compactor.reset_positions();
     }
-    let flushes = if run.config().restart_needs_flush {
+    let flushes = if run.config().era().restart_needs_flush() {
         run.request.origin == Origin::Direct
     } else {
         run.request.origin != Origin::Kswapd
@@ -159,7 +159,7 @@ fn meet<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) -> Compac
     if flushes {
         run.compactor.flush.store(true, Ordering::Relaxed);
     }
-    let whole = run.whole || !run.config().meet_by_block;
+    let whole = run.whole || !run.config().era().meet_by_block();
     if whole { CompactResult::Complete } else { CompactResult::PartialSkipped }
 }
 
@@ -171,10 +171,10 @@ fn move_sources<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) -
     let out_of_targets = run.targets.len() < run.sources.len();
     let failed = run.migration.move_sources(&mut run.sources, &mut run.targets, &mut run.counts);
     if out_of_targets {
-        let give_up = !run.config().patches.detect_meeting || !run.have_met();
+        let give_up = !run.config().patches().detect_meeting() || !run.have_met();
         return give_up.then_some(CompactResult::Contended);
     }
-    if failed > 0 && run.config().skip_on_failure && run.request.is_direct_async() {
+    if failed > 0 && run.config().era().skip_on_failure() && run.request.is_direct_async() {
         let end = (group + run.wanted_frames()).max(run.at.migrate);
         run.at.migrate = end.min(run.span.end);
     }
@@ -190,7 +190,7 @@ fn release<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) {
     let highest = run.targets.highest().map(|index| index & !(BLOCK - 1));
     run.targets.free();
     run.withheld.restore();
-    if run.config().meet_by_block
+    if run.config().era().meet_by_block()
         && let Some(highest) = highest
         && run.compactor.free.load(Ordering::Relaxed) < highest
     {

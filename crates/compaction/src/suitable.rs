@@ -16,7 +16,7 @@ pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &Config, request: &
     let marks = zone.watermarks();
     let gap = 2 * order.frames();
     let costly = order > COSTLY_ORDER;
-    if config.suitable_at_low {
+    if config.era().suitable_at_low() {
         if !zone.watermark_ok(Order::ZERO, marks.low + gap, ZoneKind::Dma, AllocFlags::empty()) {
             return CompactResult::Skipped;
         }
@@ -33,12 +33,12 @@ pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &Config, request: &
             return CompactResult::Skipped;
         }
     }
-    if costly || !config.index_for_costly_only {
+    if costly || !config.era().index_for_costly_only() {
         let index = fragmentation_index(&zone.scan::<P>(pageblock_buddy::Patience::Wait).free_blocks(), order);
         if (0..=i64::from(config.extfrag_threshold)).contains(&index) {
             return CompactResult::NotSuitableZone;
         }
-        if config.suitable_at_low
+        if config.era().suitable_at_low()
             && index == -1000
             && zone.watermark_ok(order, marks.low + gap, ZoneKind::Dma, AllocFlags::empty())
         {
@@ -52,7 +52,7 @@ pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &Config, request: &
 #[must_use]
 pub(crate) fn is_served<P: Platform>(scan: &ZoneScan<'_, '_, P>, config: &Config, request: &Request) -> bool {
     let Some(order) = request.order else { return false };
-    if config.finished_asks_watermark {
+    if config.era().finished_asks_watermark() {
         let zone = scan.zone();
         let mark = zone.watermarks().low + order.frames();
         if !zone.watermark_ok(order, mark, ZoneKind::Dma, AllocFlags::empty()) {
@@ -68,7 +68,7 @@ pub(crate) fn is_served<P: Platform>(scan: &ZoneScan<'_, '_, P>, config: &Config
 #[must_use]
 pub(crate) fn may_take_targets(zone: &Zone<'_>, config: &Config, frames: u64) -> bool {
     let marks = zone.watermarks();
-    if config.suitable_at_low {
+    if config.era().suitable_at_low() {
         zone.watermark_ok(Order::ZERO, marks.low + frames, ZoneKind::Dma, AllocFlags::empty())
     } else {
         zone.watermark_ok(Order::ZERO, marks.min + frames, ZoneKind::Dma, AllocFlags::CMA)

@@ -13,6 +13,9 @@ struct Embedding;
 #[doc = include_str!("../../../docs/configuration.md")]
 struct Configuration;
 
+#[doc = include_str!("../../../docs/settings.md")]
+struct Settings;
+
 #[doc = include_str!("../../../docs/porting.md")]
 struct Porting;
 

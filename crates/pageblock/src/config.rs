@@ -262,7 +262,8 @@ impl Config {
         self
     }
 
-    /// `vm.compaction_proactiveness`, 0 to 100: how readily kcompactd works ahead of demand; 0 for never. Default: 20.
+    /// `vm.compaction_proactiveness`, 0 to 100: how eagerly the compaction thread works ahead of requests; 0 for never. Default: 40; Linux's is
+    /// 20.
     #[must_use]
     pub const fn compaction_proactiveness(mut self, percent: u8) -> Self {
         if let Some(compaction) = &mut self.compaction {

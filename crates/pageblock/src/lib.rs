@@ -109,9 +109,9 @@ pub use pageblock_buddy::{
 };
 #[cfg(feature = "history")]
 pub use pageblock_buddy::{BoostArithmetic, FairPolicy};
-pub use pageblock_compaction::{
-    Config as CompactionConfig, ContigError, Next, Patches, Search, VmStat as CompactionVmStat,
-};
+pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, Search, VmStat as CompactionVmStat};
+#[cfg(feature = "history")]
+pub use pageblock_compaction::{Era, Patches};
 pub use pageblock_frame::migration::{
     Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal,
 };
@@ -127,7 +127,9 @@ pub use pageblock_memmap::{
     RegionKind, RegionReport, Slit, SpanRule, Srat, ZoneLimitError, ZoneLimits,
 };
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizes, Sizing, Tuning};
-pub use pageblock_reclaim::{BalanceGap, BalancedRule, ClassZone, Config as ReclaimConfig, ListsBy};
+pub use pageblock_reclaim::Config as ReclaimConfig;
+#[cfg(feature = "history")]
+pub use pageblock_reclaim::{BalanceGap, BalancedRule, ClassZone, ListsBy};
 
 /// The names that most kernels need, to be imported as a whole.
 ///

@@ -3,44 +3,9 @@
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Order, ZoneKind};
 
-use crate::config::{BalanceGap, BalancedRule, ClassZone, Config, ListsBy};
-use crate::zone::{MarkTest, Marks, WithBoost, ZoneView};
-
-/// The index that adds no reserve: no zone keeps anything from requests for the lowest.
-pub(crate) const NO_RESERVE: ZoneKind = ZoneKind::Dma;
-
-impl BalanceGap {
-    /// The gap of a zone with these watermarks (boost included, where there is one) and so many managed frames.
-    #[must_use]
-    pub const fn frames(self, marks: Marks, managed: u64) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::LowOrOnePercent => {
-                let percent = managed.div_ceil(100);
-                if marks.low < percent { marks.low } else { percent }
-            }
-        }
-    }
-}
-
-impl ClassZone {
-    /// The zone whose reserve counts while zones up to `end` are reclaimed for requests limited to `requested`.
-    ///
-    /// ```
-    /// use pageblock_frame::ZoneKind::{Dma, Dma32, Normal};
-    /// use pageblock_reclaim::ClassZone;
-    /// assert_eq!(ClassZone::EndZone.limit(Normal, Dma32), Normal);
-    /// assert_eq!(ClassZone::Ignored.limit(Normal, Dma32), Dma); // of no zone is anything kept from these
-    /// ```
-    #[must_use]
-    pub const fn limit(self, end: ZoneKind, requested: ZoneKind) -> ZoneKind {
-        match self {
-            Self::Ignored => NO_RESERVE,
-            Self::EndZone => end,
-            Self::Requested => requested,
-        }
-    }
-}
+use crate::config::Config;
+use crate::kswapd::Wanted;
+use crate::zone::{MarkTest, WithBoost, ZoneView};
 
 /// Blocks of an order that compaction needs in free frames before it can make one, doubled (`compact_gap()`).
 ///
@@ -60,7 +25,7 @@ pub(crate) fn zone_balanced<Z: ZoneView>(config: &Config, zone: &Z, order: Order
         return false;
     }
     // 3.16 keeps reclaiming until compaction has enough to work with.
-    let asks = config.lists == ListsBy::Zone && order > Order::ZERO;
+    let asks = config.by_zone() && order > Order::ZERO;
     !(asks && zone.compaction_suitable(order, limit) == Some(CompactResult::Skipped))
 }
 
@@ -69,31 +34,23 @@ pub(crate) fn zone_balanced<Z: ZoneView>(config: &Config, zone: &Z, order: Order
 pub(crate) fn node_balanced<Z: ZoneView>(
     config: &Config,
     zones: &[Z],
-    (order, limit): (Order, ZoneKind),
+    wanted: Wanted,
     given_up: impl Fn(&Z) -> bool,
 ) -> bool {
+    let Wanted { order, limit } = wanted;
     let mut eligible = zones.iter().filter(|zone| zone.kind() <= limit && zone.managed() > 0).peekable();
     if eligible.peek().is_none() {
         return true;
     }
-    // Before 4.8 each zone was judged by its own index, against which it keeps nothing.
-    let class = if config.class_zone == ClassZone::Requested { limit } else { NO_RESERVE };
+    let class = config.judged_limit(limit);
     let balanced = |zone: &Z| zone_balanced(config, zone, order, 0, class);
-    let balanced_or_given_up = |zone: &Z| given_up(zone) || balanced(zone);
-    match (config.balanced, order) {
-        (BalancedRule::AnyZone, _) => eligible.any(balanced),
-        (BalancedRule::AllZones, _) | (BalancedRule::Quarter, Order::ZERO) => eligible.all(balanced_or_given_up),
-        (BalancedRule::Quarter, _) => {
-            let (mut managed, mut enough) = (0u64, 0u64);
-            for zone in eligible {
-                managed = managed.saturating_add(zone.managed());
-                if balanced_or_given_up(zone) {
-                    enough = enough.saturating_add(zone.managed());
-                }
-            }
-            enough >= managed / 4
-        }
+    #[cfg(feature = "history")]
+    if !config.any_zone_is_enough() {
+        return crate::history::enough_zones(config, eligible, order, |zone: &Z| given_up(zone) || balanced(zone));
     }
+    #[cfg(not(feature = "history"))]
+    let _ = given_up;
+    eligible.any(balanced)
 }
 
 /// Whether tasks may go on to reclaim for themselves, or should wait for kswapd first: more than half of the min

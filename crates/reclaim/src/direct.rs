@@ -6,8 +6,8 @@ use pageblock_frame::reclaim::{Actor, DEF_PRIORITY, RECLAIM_CLUSTER, Reclaim, Sh
 use pageblock_frame::trace::{CompactResult, Event, ReclaimEvent};
 use pageblock_frame::{COSTLY_ORDER, Gfp, Hooks, Order, Platform, ZoneKind};
 
-use crate::balance::{NO_RESERVE, compact_gap};
-use crate::config::{ClassZone, Config, ListsBy};
+use crate::balance::compact_gap;
+use crate::config::Config;
 use crate::counters::count;
 use crate::kswapd::Kswapd;
 use crate::unconfirmed::UnconfirmedProgress;
@@ -167,7 +167,7 @@ impl<Z: ZoneView> Direct<'_, Z> {
         }
         let mut progress = pass.progress;
         progress.confirmed = self.free() > free;
-        progress.reclaimable_left = config.retries_until_all_unreclaimable
+        progress.reclaimable_left = config.retries_until_all_unreclaimable()
             && progress.reclaimed == 0
             && self.eligible().any(|zone| self.zone_reclaimable(zone));
         P::hooks().trace(&Event::Reclaim(ReclaimEvent::DirectEnd { reclaimed: progress.reclaimed }));
@@ -200,18 +200,14 @@ impl<Z: ZoneView> Direct<'_, Z> {
                 pass.progress.compaction_ready = true;
                 continue;
             }
-            match pass.config.lists {
-                ListsBy::Zone => {
-                    let known = self.thread(zone).is_some();
-                    if pass.priority == DEF_PRIORITY || !known || self.zone_reclaimable(zone) {
-                        self.shrink(pass, zone, Some(zone.kind()));
-                    }
+            if pass.config.by_zone() {
+                let known = self.thread(zone).is_some();
+                if pass.priority == DEF_PRIORITY || !known || self.zone_reclaimable(zone) {
+                    self.shrink(pass, zone, Some(zone.kind()));
                 }
-                ListsBy::Node if last == Some(zone.node()) => {}
-                ListsBy::Node => {
-                    last = Some(zone.node());
-                    self.shrink(pass, zone, None);
-                }
+            } else if last != Some(zone.node()) {
+                last = Some(zone.node());
+                self.shrink(pass, zone, None);
             }
         }
     }
@@ -267,9 +263,9 @@ impl<Z: ZoneView> Direct<'_, Z> {
             Some(CompactResult::Success) => true,
             Some(_) => {
                 let marks = zone.with_boost();
-                let gap = config.balance_gap.frames(marks, zone.managed());
+                let gap = config.gap(marks, zone.managed());
                 let mark = marks.high.saturating_add(gap).saturating_add(compact_gap(self.order));
-                let class = if config.class_zone == ClassZone::Requested { self.limit } else { NO_RESERVE };
+                let class = config.judged_limit(self.limit);
                 zone.watermark_ok(&MarkTest::new(Order::ZERO, mark, class))
             }
         }

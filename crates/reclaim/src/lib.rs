@@ -2,9 +2,9 @@
 //!
 //! Two actors share the work. A node's background thread, [`Kswapd`], is woken at the low watermark and works up to
 //! the high one. A task whose request fails even so reclaims for itself ([`Direct`]) and asks [`Retries`] whether to
-//! go on. Both see memory through two seams only: a [`ZoneView`] says what is free and what should be, and a
-//! [`Reclaim`](pageblock_frame::reclaim::Reclaim) gives frames up. What differs between the eras of Linux is a value
-//! in [`Config`].
+//! go on. Both see memory through two seams only: a [`ZoneView`] says how much is free and should be, and a
+//! [`Reclaim`](pageblock_frame::reclaim::Reclaim) gives frames up. How old kernels did it is in the module `history`,
+//! behind the feature of that name.
 //!
 //! * [`Kswapd::wake`], [`Kswapd::wake_if_short`]: ask for memory, from any context. [`Kswapd::step`]: one bounded
 //!   piece of the thread's work, and what to do next ([`Next`]).
@@ -13,7 +13,6 @@
 //! * [`Retries::again`], [`may_retry`]: the rules by which the allocator's slow path goes on or gives up.
 //! * [`Shrinker`]: a ready `Reclaim` for kernels whose pages are on [`pageblock_lru`]'s lists: second chances, working
 //!   sets, anonymous against file pages, write-back, other caches. The kernel supplies a [`PageOwner`].
-//! * [`BalanceGap`], [`ClassZone`], [`BalancedRule`]: when a zone, and a node, has enough.
 //!
 //! # Invariants
 //! 1. Nothing is locked while the owner works: it may wait, allocate and free. Two steps of one thread never run at
@@ -37,16 +36,22 @@ mod balance;
 mod config;
 mod counters;
 mod direct;
+#[cfg(feature = "history")]
+mod history;
 mod kswapd;
+#[cfg(not(feature = "history"))]
+mod no_history;
 mod retry;
 mod shrink;
 mod unconfirmed;
 mod zone;
 
 pub use balance::compact_gap;
-pub use config::{BalanceGap, BalancedRule, ClassZone, Config, ListsBy};
+pub use config::Config;
 pub use counters::VmStat;
 pub use direct::{Direct, Progress};
+#[cfg(feature = "history")]
+pub use history::{BalanceGap, BalancedRule, ClassZone, ListsBy};
 pub use kswapd::{Kswapd, NAP, Next, Wake};
 pub use retry::{Attempt, MAX_RECLAIM_RETRIES, Retries, may_retry};
 pub use shrink::{

@@ -35,7 +35,7 @@ pub const fn may_retry(config: &Config, order: Order, gfp: Gfp, reclaimed: u64) 
     if gfp.contains(Gfp::NOFAIL) || order.as_u8() <= COSTLY_ORDER.as_u8() {
         return true;
     }
-    gfp.contains(Gfp::RETRY_MAYFAIL) && (!config.retries_for_ever || reclaimed < order.frames())
+    gfp.contains(Gfp::RETRY_MAYFAIL) && (!config.retries_for_ever() || reclaimed < order.frames())
 }
 
 /// A request's passes of direct reclaim (`should_reclaim_retry()`).
@@ -105,7 +105,7 @@ impl Retries {
         if attempt.progress.refused || attempt.progress.dying {
             return false;
         }
-        if config.retries_for_ever && attempt.order <= COSTLY_ORDER {
+        if config.retries_for_ever() && attempt.order <= COSTLY_ORDER {
             return attempt.progress.is_some();
         }
         counted

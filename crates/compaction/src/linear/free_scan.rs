@@ -17,7 +17,7 @@ pub(crate) fn refill<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, 
     if run.targets.len() >= need {
         return;
     }
-    if run.config().whole_targets {
+    if run.config().era().whole_targets() {
         whole_blocks(run, need);
     } else {
         if run.config().search == Search::FreeLists && run.targets.is_empty() && run.request.order.is_some() {
@@ -47,14 +47,14 @@ fn is_target<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, view: &B
         return false;
     }
     if view.is_wholly_free() {
-        return run.config().large_free_targets;
+        return run.config().era().large_free_targets();
     }
     let movable = matches!(view.migrate_type, MigrateType::Movable | MigrateType::Cma);
-    movable || (run.request.full && !run.config().large_free_targets)
+    movable || (run.request.full && !run.config().era().large_free_targets())
 }
 
 fn remember<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, block: u32) {
-    if !run.request.full || run.config().ignoring_sets_skip {
+    if !run.request.full || run.config().era().ignoring_sets_skip() {
         run.migration.scan.set_skip(block);
     }
     if !run.free_settled {
@@ -70,7 +70,7 @@ fn trace<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, block: u32, 
 
 /// The form of 3.13: whole pageblocks, every frame looked at.
 fn whole_blocks<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, need: usize) {
-    let detects = run.config().patches.detect_meeting;
+    let detects = run.config().patches().detect_meeting();
     let low = if detects { (run.at.migrate / BLOCK + 1) * BLOCK } else { run.at.migrate.saturating_add(BLOCK) };
     let mut at = run.at.free & !(BLOCK - 1);
     let mut high = low.min(run.at.free);
@@ -117,7 +117,7 @@ fn take_whole_block<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M
         }
         return false;
     }
-    run.free_settled |= run.config().remember_until_isolated;
+    run.free_settled |= run.config().era().remember_until_isolated();
     run.take_targets(block, need);
     true
 }
@@ -136,7 +136,7 @@ fn partial_blocks<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>,
                 return;
             }
             remember(run, block);
-            run.stride = match (got, run.config().strided) {
+            run.stride = match (got, run.config().era().strided()) {
                 (0, true) => (run.stride * 2).min(CLUSTER as u32),
                 _ => 1,
             };

@@ -38,7 +38,7 @@ pub(crate) fn step<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>
             return scan_range(run, &view, clipped);
         }
         run.at.migrate = clipped;
-        if !run.config().finish_block {
+        if !run.config().era().finish_block() {
             return Found::Nothing;
         }
     }
@@ -54,12 +54,13 @@ fn is_usable<P: Platform, M: Migrate>(
     if view.managed == 0 || view.withheld {
         return false;
     }
-    let asks_skip = !run.request.full && !fast_found && (config.tail_sets_skip || run.at.migrate.is_multiple_of(BLOCK));
+    let asks_skip =
+        !run.request.full && !fast_found && (config.era().tail_sets_skip() || run.at.migrate.is_multiple_of(BLOCK));
     if asks_skip && view.skip {
         return false;
     }
     let movable = matches!(view.migrate_type, MigrateType::Movable | MigrateType::Cma);
-    if config.skip_on_failure {
+    if config.era().skip_on_failure() {
         let head = run.migration.scan.zone().states().get(view.block * BLOCK);
         let huge = head.is_allocated() && head.order() >= PAGEBLOCK_ORDER;
         let alike = view.migrate_type == run.request.migrate_type
@@ -70,14 +71,14 @@ fn is_usable<P: Platform, M: Migrate>(
         }
         return usable;
     }
-    let zero = config.first_block_quirk && run.migration.scan.zone().pfn_of(view.block * BLOCK).as_u64() == 0;
+    let zero = config.era().first_block_quirk() && run.migration.scan.zone().pfn_of(view.block * BLOCK).as_u64() == 0;
     if run.request.mode != MigrateMode::Async || movable || zero {
         return true;
     }
     // Before the seed's fifth patch this counted as a pageblock in which nothing was found.
     run.counts.migrate_scanned += 1;
     run.migrate_settled = true;
-    if !config.patches.async_no_skip && (!run.request.full || config.ignoring_sets_skip) {
+    if !config.patches().async_no_skip() && (!run.request.full || config.era().ignoring_sets_skip()) {
         run.migration.scan.set_skip(view.block);
     }
     false
@@ -140,7 +141,7 @@ fn scan_range<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, vie
     let sight = Sight { base: view.block * BLOCK, map: scan.map(view.block), states: scan.zone().states() };
     let mut progress = Progress { at: start, end, scanned: 0, fatal: false };
     if end - start == BLOCK && !sight.states.any_movable(start, BLOCK) {
-        progress.scanned = u64::from(sight.looked_at(run.config().jump_free_blocks));
+        progress.scanned = u64::from(sight.looked_at(run.config().era().jump_free_blocks()));
         progress.at = end;
     }
     while progress.at < end && !run.sources.is_full() && !progress.fatal {
@@ -163,7 +164,7 @@ fn scan_range<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, vie
 
 /// Direct asynchronous runs want a whole aligned block, or nothing of it.
 fn skips_on_failure<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>) -> bool {
-    run.config().skip_on_failure && run.request.is_direct_async()
+    run.config().era().skip_on_failure() && run.request.is_direct_async()
 }
 
 /// Puts back the sources of the aligned block that holds `at`, and goes to its end.
@@ -189,7 +190,7 @@ fn gather<P: Platform, M: Migrate>(
         }
         progress.scanned += 1;
         if let Some(order) = sight.free_order(at) {
-            progress.at += if run.config().jump_free_blocks { 1 << order } else { 1 };
+            progress.at += if run.config().era().jump_free_blocks() { 1 << order } else { 1 };
             continue;
         }
         let state = sight.states.get(at);
@@ -215,8 +216,9 @@ fn gather<P: Platform, M: Migrate>(
 fn is_interrupted<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, progress: &mut Progress) -> bool {
     let interrupt = run.migration.migrator.interrupt();
     // Before 5.x an asynchronous run gave up its CPU for good.
-    let yields =
-        interrupt == Interrupt::Reschedule && run.migration.mode == MigrateMode::Async && !run.config().finish_block;
+    let yields = interrupt == Interrupt::Reschedule
+        && run.migration.mode == MigrateMode::Async
+        && !run.config().era().finish_block();
     progress.fatal |= interrupt == Interrupt::Fatal || yields;
     progress.fatal
 }
@@ -238,29 +240,29 @@ fn settle<P: Platform, M: Migrate>(
         scanned: progress.scanned,
         taken,
     }));
-    let may_mark = !run.request.full || config.ignoring_sets_skip;
+    let may_mark = !run.request.full || config.era().ignoring_sets_skip();
     let whole = progress.at == progress.end;
-    let again = config.finish_block && run.last_block == view.block;
+    let again = config.era().finish_block() && run.last_block == view.block;
     if whole && (taken == 0 || again) && !progress.fatal {
-        if may_mark && (config.tail_sets_skip || start.is_multiple_of(BLOCK) || again) {
+        if may_mark && (config.era().tail_sets_skip() || start.is_multiple_of(BLOCK) || again) {
             run.migration.scan.set_skip(view.block);
         }
         if !run.migrate_settled {
-            let at = if config.remember_until_isolated { start } else { progress.end };
+            let at = if config.era().remember_until_isolated() { start } else { progress.end };
             run.compactor.remember_migrate(at, run.request.mode);
         }
     }
     if taken > 0 {
-        run.migrate_settled |= config.remember_until_isolated;
+        run.migrate_settled |= config.era().remember_until_isolated();
         run.last_block = view.block;
-        if config.finish_block && may_mark && start.is_multiple_of(BLOCK) {
+        if config.era().finish_block() && may_mark && start.is_multiple_of(BLOCK) {
             run.migration.scan.set_skip(view.block);
         }
     }
     run.at.migrate = progress.at;
     if run.migration.scan.is_contended() {
         run.contended = true;
-        if !config.finish_block {
+        if !config.era().finish_block() {
             return Found::Stop;
         }
     }

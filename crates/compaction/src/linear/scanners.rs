@@ -86,7 +86,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Scanners<'a, 'z, 'm, P, M> {
 
     pub(crate) fn have_met(&self) -> bool {
         let Positions { migrate, free } = self.at;
-        if self.config().meet_by_block { free / BLOCK <= migrate / BLOCK } else { free <= migrate }
+        if self.config().era().meet_by_block() { free / BLOCK <= migrate / BLOCK } else { free <= migrate }
     }
 
     /// Frames of the block wanted; one where none is.

@@ -20,7 +20,7 @@ pub(crate) fn order(o: u8) -> Order {
 /// Every configuration with a name.
 pub(crate) fn all_configs() -> Vec<(String, Config)> {
     let mut all: Vec<_> =
-        (0..=6).map(|patches| (format!("3.13 patch {patches}"), Config::linux_3_13(Patches::up_to(patches)))).collect();
+        (0..=6).map(|patches| (format!("3.13 patch {patches}"), Config::linux_3_13(Patches::first(patches)))).collect();
     all.push(("6.1".into(), Config::linux_6_1()));
     all.push(("6.1 linear".into(), Config { search: Search::Linear, ..Config::linux_6_1() }));
     all.push(("default".into(), Config::default()));

@@ -275,7 +275,7 @@ fn scanners_stay_inside_a_zone_that_does_not_begin_at_a_pageblock() {
                 });
                 scene.fill(MigrateType::Movable);
                 scene.free_where(|pfn| pfn < span.start.add(64) && pfn.as_u64() % 2 == 0);
-                let compactor = Compactor::new(Config { patches: Patches::up_to(6), ..config });
+                let compactor = Compactor::new(Config { patches: Patches::first(6), ..config });
                 let ((), events) = record(|| {
                     // The second run begins where the first one ended.
                     let _ = compactor.run::<P, _>(&scene.zone, &scene.owner, &request);

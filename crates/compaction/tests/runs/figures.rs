@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use pageblock_compaction::{Compactor, Config, ContigError, Patches, Priority, Request, Search};
+use pageblock_compaction::{Compactor, Config, ContigError, Era, Patches, Priority, Request, Search};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, ScanPositions};
@@ -97,7 +97,9 @@ fn a_page_that_fails_to_move_is_named() {
 
 #[test]
 fn pageblocks_without_movable_pages_are_scanned_a_block_at_a_time() {
-    for (config, single) in [(LINEAR, 64), (Config { jump_free_blocks: false, ..LINEAR }, 256)] {
+    for (config, single) in
+        [(LINEAR, 64), (Config { era: Era { jump_free_blocks: false, ..LINEAR.era }, ..LINEAR }, 256)]
+    {
         let scene = Scene::new(5);
         // Two pageblocks with one block: the first is left out for its head, the second has nothing but tails. Then singles, every
         // eight frames four free.
@@ -122,7 +124,7 @@ fn the_migrate_scanner_begins_behind_pageblocks_that_it_may_not_use() {
         scene.zone.set_block_type::<P>(frame(&scene, block, 0), Unmovable).unwrap();
     }
     // The sixth patch would forget positions when the scanners meet.
-    let compactor = Compactor::new(Config { patches: Patches::up_to(5), ..LINEAR });
+    let compactor = Compactor::new(Config { patches: Patches::first(5), ..LINEAR });
     let request = Request::direct(order(9), Movable, Priority::Async);
     let at = second_run(&scene, &compactor, &request);
     assert!(at.migrate >= frame(&scene, 4, 0), "{at}");

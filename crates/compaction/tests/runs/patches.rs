@@ -1,7 +1,7 @@
 //! What each patch of the series of 2013 (*Memory compaction efficiency improvements*) changes, seen from outside:
 //! before and after.
 
-use pageblock_compaction::{Compactor, Config, Origin, Outcome, Patches, Priority, Request};
+use pageblock_compaction::{Compactor, Config, Era, Origin, Outcome, Patches, Priority, Request};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, ScanPositions};
 use pageblock_frame::{MigrateType, Pfn};
@@ -51,7 +51,7 @@ fn positions(at: Option<ScanPositions>) -> (Pfn, Pfn) {
 
 #[test]
 fn patch_1_begin_and_end_are_events() {
-    for patches in [Patches::NONE, Patches::up_to(1)] {
+    for patches in [Patches::NONE, Patches::first(1)] {
         let scene = pinned(8);
         let compactor = compactor(patches);
         let (_, events) = record(|| compactor.run::<P, _>(&scene.zone, &scene.owner, &request()));
@@ -159,7 +159,10 @@ fn the_reclaim_thread_arms_no_flush() {
 fn since_3_16_each_mode_has_a_position() {
     for split_positions in [false, true] {
         let scene = pinned(8);
-        let config = Config { split_positions, ..Config::linux_3_13(Patches::up_to(5)) };
+        let config = {
+            let before = Config::linux_3_13(Patches::first(5));
+            Config { era: Era { split_positions, ..before.era }, ..before }
+        };
         let compactor = Compactor::new(config);
         let (outcome, _) = run(&scene, &compactor, &Request { mode: MigrateMode::Async, ..request() });
         assert_eq!(outcome.result, CompactResult::Complete);

@@ -1,7 +1,7 @@
 //! Configurations by Linux release: those on which the published figures were measured.
 
 use pageblock_buddy::{BoostRule, FairPolicy, Policy, WatermarkRule};
-use pageblock_compaction::{Config as CompactionConfig, Patches, Search};
+use pageblock_compaction::{Config as CompactionConfig, Era, Patches, Search};
 use pageblock_pcp::PcpConfig;
 use pageblock_reclaim::Config as ReclaimConfig;
 
@@ -15,24 +15,31 @@ const STALL_ORDER: u8 = pageblock_frame::COSTLY_ORDER.as_u8() + 1;
 /// Compaction between the series of 2013 and that of 2018 and 2019.
 const COMPACTION_4_20: CompactionConfig = CompactionConfig {
     search: Search::Linear,
-    remember_until_isolated: true,
-    tail_sets_skip: true,
-    finish_block: false,
-    strided: false,
+    era: Era {
+        remember_until_isolated: true,
+        tail_sets_skip: true,
+        finish_block: false,
+        strided: false,
+        restart_needs_flush: false,
+        ..Era::today()
+    },
     capture: false,
-    restart_needs_flush: false,
     proactiveness: 0,
     ..CompactionConfig::linux_6_1()
 };
 
 /// The series of 2013, positions of their own for asynchronous runs, aligned starts, targets no larger than needed.
-const COMPACTION_3_16: CompactionConfig = CompactionConfig {
-    split_positions: true,
-    ignoring_sets_skip: false,
-    aligned_free_start: true,
-    large_free_targets: false,
-    whole_targets: false,
-    ..CompactionConfig::linux_3_13(Patches::ALL)
+const COMPACTION_3_16: CompactionConfig = {
+    let before = CompactionConfig::linux_3_13(Patches::ALL);
+    let era = Era {
+        split_positions: true,
+        ignoring_sets_skip: false,
+        aligned_free_start: true,
+        large_free_targets: false,
+        whole_targets: false,
+        ..before.era
+    };
+    CompactionConfig { era, ..before }
 };
 
 impl Config {

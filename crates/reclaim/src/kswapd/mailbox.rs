@@ -3,7 +3,7 @@
 use pageblock_frame::sync::{AtomicU32, Ordering};
 use pageblock_frame::{Order, ZoneKind, const_unless_model};
 
-use crate::config::ListsBy;
+use crate::config::Config;
 
 /// The thread sleeps, or is about to and has seen that there is nothing to do.
 const ASLEEP: u32 = 1 << 16;
@@ -14,7 +14,11 @@ const LIMIT_SHIFT: u32 = 8;
 const TOP: u32 = ZoneKind::COUNT as u32 - 1;
 
 /// A request: a block of the order, in zones up to the limit.
-pub(crate) type Wanted = (Order, ZoneKind);
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) order: Order,
+    pub(crate) limit: ZoneKind,
+}
 
 /// | bits | legal values | changed by |
 /// |---|---|---|
@@ -35,12 +39,12 @@ impl Mailbox {
     }
 
     /// Asks; true if the thread must be woken.
-    pub(crate) fn post(&self, wanted: Wanted, lists: ListsBy) -> bool {
+    pub(crate) fn post(&self, wanted: Wanted, config: &Config) -> bool {
         // Release: what made the caller ask is seen by the thread that takes the request. Acquire is not needed: the
         // caller does not act on what the thread did.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            let merged = merge(word, wanted, lists);
+            let merged = merge(word, wanted, config);
             match self.0.compare_exchange_weak(word, merged, Ordering::Release, Ordering::Relaxed) {
                 Ok(before) => return before & ASLEEP != 0,
                 Err(seen) => word = seen,
@@ -53,7 +57,8 @@ impl Mailbox {
         // Acquire: pairs with the release in `post`.
         let word = self.0.swap(0, Ordering::Acquire);
         let order = (word & ORDER).checked_sub(1)?;
-        Some((Order::saturating(order.min(ORDER) as u8), kind((word >> LIMIT_SHIFT) & ORDER)))
+        let order = Order::saturating(order.min(ORDER) as u8);
+        Some(Wanted { order, limit: kind((word >> LIMIT_SHIFT) & ORDER) })
     }
 
     /// Notes that the thread goes to sleep, unless something was asked for meanwhile.
@@ -74,17 +79,17 @@ impl Mailbox {
 
 /// Joins a request to those before it. Since 4.8 the largest order and the highest zone win. Before, a larger order
 /// brought its zone along, and the lowest won (`wakeup_kswapd()`).
-fn merge(word: u32, (order, limit): Wanted, lists: ListsBy) -> u32 {
+fn merge(word: u32, wanted: Wanted, config: &Config) -> u32 {
+    let Wanted { order, limit } = wanted;
     let (asked, new) = (word & ORDER, u32::from(order.as_u8()) + 1);
     let (zone, limit) = ((word >> LIMIT_SHIFT) & ORDER, limit.index() as u32);
-    let zone = match (lists, asked) {
-        (ListsBy::Node, 0) => limit,
-        (ListsBy::Node, _) => zone.max(limit),
+    let zone = match asked {
         // Single frames left the zone limit where it was: at the top, unless more had been asked for.
-        (ListsBy::Zone, 0) if order == Order::ZERO => TOP,
-        (ListsBy::Zone, 0) => limit,
-        (ListsBy::Zone, _) if new > asked => zone.min(limit),
-        (ListsBy::Zone, _) => zone,
+        0 if config.by_zone() && order == Order::ZERO => TOP,
+        0 => limit,
+        _ if !config.by_zone() => zone.max(limit),
+        _ if new > asked => zone.min(limit),
+        _ => zone,
     };
     asked.max(new) | zone << LIMIT_SHIFT
 }
@@ -103,22 +108,23 @@ mod tests {
     fn only_the_first_request_wakes() {
         let mailbox = Mailbox::new();
         assert!(mailbox.is_asleep());
-        assert!(mailbox.post((Order::ZERO, ZoneKind::Dma32), ListsBy::Node));
-        assert!(!mailbox.post((NINE, ZoneKind::Dma), ListsBy::Node));
+        assert!(mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma32 }, &Config::new()));
+        assert!(!mailbox.post(Wanted { order: NINE, limit: ZoneKind::Dma }, &Config::new()));
         assert!(!mailbox.sleep());
-        assert_eq!(mailbox.take(), Some((NINE, ZoneKind::Dma32)));
+        assert_eq!(mailbox.take(), Some(Wanted { order: NINE, limit: ZoneKind::Dma32 }));
         assert_eq!(mailbox.take(), None);
         assert!(mailbox.sleep() && mailbox.is_asleep());
     }
 
+    #[cfg(feature = "history")]
     #[test]
     fn before_4_8_the_lowest_zone_of_larger_orders_won() {
         let mailbox = Mailbox::new();
-        mailbox.post((Order::ZERO, ZoneKind::Dma), ListsBy::Zone);
-        assert_eq!(mailbox.take(), Some((Order::ZERO, ZoneKind::Movable)));
-        mailbox.post((Order::ZERO, ZoneKind::Normal), ListsBy::Zone);
-        mailbox.post((NINE, ZoneKind::Dma32), ListsBy::Zone);
-        mailbox.post((Order::ZERO, ZoneKind::Dma), ListsBy::Zone);
-        assert_eq!(mailbox.take(), Some((NINE, ZoneKind::Dma32)));
+        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma }, &Config::linux_3_16());
+        assert_eq!(mailbox.take(), Some(Wanted { order: Order::ZERO, limit: ZoneKind::Movable }));
+        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Normal }, &Config::linux_3_16());
+        mailbox.post(Wanted { order: NINE, limit: ZoneKind::Dma32 }, &Config::linux_3_16());
+        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma }, &Config::linux_3_16());
+        assert_eq!(mailbox.take(), Some(Wanted { order: NINE, limit: ZoneKind::Dma32 }));
     }
 }

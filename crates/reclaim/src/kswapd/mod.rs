@@ -15,6 +15,7 @@ use crate::counters::{Counters, VmStat};
 use crate::unconfirmed::UnconfirmedProgress;
 use crate::zone::ZoneView;
 use mailbox::Mailbox;
+pub(crate) use mailbox::Wanted;
 use run::{Phase, Run};
 
 /// Time for which the thread rests before it goes to sleep for good (`HZ/10`), in nanoseconds.
@@ -151,7 +152,7 @@ impl Kswapd {
     /// Asks for free memory: blocks of `order` in zones up to `limit`. Wakes the thread if it sleeps, and says whether
     /// it did.
     pub fn wake<P: Platform>(&self, order: Order, limit: ZoneKind) -> bool {
-        let asleep = self.mailbox.post((order, limit), self.config.lists);
+        let asleep = self.mailbox.post(Wanted { order, limit }, &self.config);
         if asleep {
             P::hooks().wake_kswapd(self.node);
         }
@@ -213,7 +214,7 @@ impl Kswapd {
     #[must_use]
     pub fn is_unreclaimable(&self, kind: ZoneKind, reclaimable: u64) -> bool {
         let scanned = self.scanned.get(kind.index()).map_or(0, |scanned| scanned.load(Ordering::Relaxed));
-        self.config.tracks_unreclaimable && scanned >= reclaimable.saturating_mul(VAIN_SCANS)
+        self.config.tracks_unreclaimable() && scanned >= reclaimable.saturating_mul(VAIN_SCANS)
     }
 
     /// True if tasks may reclaim for themselves now, rather than wait for this thread first: more than half of the
@@ -231,11 +232,11 @@ impl Kswapd {
     /// Whether the node has enough free memory for blocks of `order` in zones up to `limit`. `zones` are the node's,
     /// ascending.
     pub fn is_balanced<Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim, order: Order, limit: ZoneKind) -> bool {
-        node_balanced(&self.config, zones, (order, limit), |zone| self.zone_unreclaimable(zone, owner))
+        node_balanced(&self.config, zones, Wanted { order, limit }, |zone| self.zone_unreclaimable(zone, owner))
     }
 
     fn zone_unreclaimable<Z: ZoneView>(&self, zone: &Z, owner: &dyn Reclaim) -> bool {
-        self.config.tracks_unreclaimable
+        self.config.tracks_unreclaimable()
             && self.is_unreclaimable(zone.kind(), owner.reclaimable(zone.node(), zone.kind()))
     }
 

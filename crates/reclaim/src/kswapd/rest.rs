@@ -6,7 +6,7 @@ use pageblock_frame::trace::{Event, ReclaimEvent};
 use pageblock_frame::{Hooks, Order, Platform};
 
 use super::run::{Phase, Run};
-use super::{Kswapd, NAP, Next, VAIN_RUNS};
+use super::{Kswapd, NAP, Next, VAIN_RUNS, Wanted};
 use crate::counters::count;
 use crate::zone::ZoneView;
 
@@ -20,7 +20,7 @@ impl Kswapd {
 
     /// Another run: for what was asked for meanwhile, or else for single frames until the node is balanced.
     fn again<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z]) -> Next {
-        let wanted = self.mailbox.take().unwrap_or((Order::ZERO, run.limit));
+        let wanted = self.mailbox.take().unwrap_or(Wanted { order: Order::ZERO, limit: run.limit });
         self.begin::<P, Z>(run, zones, wanted)
     }
 
@@ -31,7 +31,7 @@ impl Kswapd {
         if !self.may_rest(run, zones, owner) {
             return self.again::<P, Z>(run, zones);
         }
-        if self.config.compacts {
+        if self.config.compacts() {
             run.phase = Phase::Doze;
             return Next::Again;
         }
@@ -52,7 +52,7 @@ impl Kswapd {
     pub(super) fn doze(&self, run: &mut Run, now: u64) -> Next {
         if now == 0 {
             run.phase = Phase::Fall;
-            return if self.config.compacts { Next::ResetSkipBits } else { Next::Again };
+            return if self.config.compacts() { Next::ResetSkipBits } else { Next::Again };
         }
         let until = now.saturating_add(NAP);
         run.phase = Phase::Nap(until);
@@ -69,7 +69,7 @@ impl Kswapd {
     ) -> Next {
         if self.mailbox.is_wanted() {
             count(&self.counters.low_hit_quickly);
-            self.mailbox.post((run.order, run.limit), self.config.lists);
+            self.mailbox.post(run.wanted(), &self.config);
             return self.again::<P, Z>(run, zones);
         }
         if now < until {
@@ -80,7 +80,7 @@ impl Kswapd {
             return self.again::<P, Z>(run, zones);
         }
         run.phase = Phase::Fall;
-        if self.config.compacts { Next::ResetSkipBits } else { Next::Again }
+        if self.config.compacts() { Next::ResetSkipBits } else { Next::Again }
     }
 
     /// Falls asleep for good, unless something was asked for meanwhile.

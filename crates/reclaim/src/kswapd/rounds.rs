@@ -8,8 +8,7 @@ use pageblock_frame::{Gfp, Hooks, Order, PAGEBLOCK_ORDER, Platform, ZoneKind};
 use super::mailbox::Wanted;
 use super::run::{Phase, Round, Run};
 use super::{Kswapd, Next};
-use crate::balance::{NO_RESERVE, compact_gap, zone_balanced};
-use crate::config::{BalancedRule, ClassZone, ListsBy};
+use crate::balance::{compact_gap, zone_balanced};
 use crate::counters::count;
 use crate::zone::{MarkTest, WithBoost, ZoneView};
 
@@ -54,9 +53,10 @@ impl Kswapd {
 
     /// Begins a round, unless the node is balanced.
     pub(super) fn round<Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim) -> Next {
-        let end = match self.config.lists {
-            ListsBy::Node => self.node_is_short(run, zones, owner).then_some(run.limit),
-            ListsBy::Zone => self.highest_short(run, zones, owner),
+        let end = if self.config.by_zone() {
+            self.highest_short(run, zones, owner)
+        } else {
+            self.node_is_short(run, zones, owner).then_some(run.limit)
         };
         match end {
             Some(end) => {
@@ -80,10 +80,10 @@ impl Kswapd {
 
     /// The highest zone that is short, by the rule with neither gap nor, before 4.8, reserve.
     fn highest_short<Z: ZoneView>(&self, run: &Run, zones: &[Z], owner: &dyn Reclaim) -> Option<ZoneKind> {
-        if self.config.balanced == BalancedRule::AnyZone && self.is_balanced(zones, owner, run.order, run.limit) {
+        if self.config.any_zone_is_enough() && self.is_balanced(zones, owner, run.order, run.limit) {
             return None;
         }
-        let class = if self.config.class_zone == ClassZone::Requested { run.limit } else { NO_RESERVE };
+        let class = self.config.judged_limit(run.limit);
         let mut from_the_top = zones.iter().rev().filter(|zone| self.is_worth(run, *zone, owner));
         let short = from_the_top.find(|zone| !zone_balanced(&self.config, *zone, run.order, 0, class));
         short.map(ZoneView::kind)
@@ -96,7 +96,7 @@ impl Kswapd {
 
     /// Reclaims the node, or the next zone from `place` on that is short.
     pub(super) fn zone<Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim, place: usize) -> Next {
-        if self.config.lists == ListsBy::Node {
+        if !self.config.by_zone() {
             self.shrink_node(run, zones, owner);
             run.phase = Phase::RoundEnd;
             return Next::Again;
@@ -114,8 +114,8 @@ impl Kswapd {
 
     /// The rule by which a zone is reclaimed: with gap and reserve, for a single frame if compaction can do the rest.
     fn is_short<Z: ZoneView>(&self, run: &Run, zone: &Z) -> bool {
-        let class = self.config.class_zone.limit(run.round.end, run.limit);
-        let gap = self.config.balance_gap.frames(zone.with_boost(), zone.managed());
+        let class = self.config.limit_in_round(run.round.end, run.limit);
+        let gap = self.config.gap(zone.with_boost(), zone.managed());
         let compactable = run.order > Order::ZERO
             && zone.compaction_suitable(run.order, class).is_some_and(|suits| suits != CompactResult::Skipped);
         let order = if compactable { Order::ZERO } else { run.order };
@@ -181,7 +181,7 @@ impl Kswapd {
     /// Whether kswapd compacts the node now: the round freed more than it was after, and no zone has a block within
     /// reach (3.16).
     fn should_compact<Z: ZoneView>(&self, run: &Run, zones: &[Z]) -> bool {
-        if !self.config.compacts || run.order == Order::ZERO || run.round.freed <= run.round.attempted {
+        if !self.config.compacts() || run.order == Order::ZERO || run.round.freed <= run.round.attempted {
             return false;
         }
         let has_block = |zone: &Z| zone.watermark_ok(&MarkTest::new(run.order, zone.with_boost().low, run.limit));
@@ -205,7 +205,7 @@ impl Kswapd {
                 return false;
             }
         }
-        self.config.lists == ListsBy::Node || !self.is_balanced(zones, owner, run.order, run.limit)
+        !self.config.by_zone() || !self.is_balanced(zones, owner, run.order, run.limit)
     }
 
     /// Ends the run: the boosts that it saw are taken back, whether or not so much was freed.

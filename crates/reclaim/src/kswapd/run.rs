@@ -79,8 +79,14 @@ impl Run {
         exhausted: false,
     };
 
-    pub(crate) const fn new((order, limit): Wanted) -> Self {
+    pub(crate) const fn new(wanted: Wanted) -> Self {
+        let Wanted { order, limit } = wanted;
         Self { phase: Phase::Round, asked: order, order, limit, ..Self::IDLE }
+    }
+
+    /// What the run is for now.
+    pub(crate) const fn wanted(&self) -> Wanted {
+        Wanted { order: self.order, limit: self.limit }
     }
 
     /// Some zone's watermarks were boosted when it began.

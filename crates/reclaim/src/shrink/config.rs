@@ -6,7 +6,6 @@ use pageblock_lru::Refault;
 ///
 /// ```
 /// use pageblock_reclaim::{Refaults, ShrinkConfig};
-/// assert_eq!(ShrinkConfig::linux_3_13().refaults, Refaults::Ignored);
 /// assert_eq!(ShrinkConfig::default().refaults, Refaults::Streams);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +62,7 @@ pub struct ShrinkConfig {
     /// Pages that wait to be written go to the active list, out of the way (since 4.11), rather than for another turn.
     pub park_dirty: bool,
     /// Other caches are shrunk also while boosted watermarks are all there is to reclaim for (the third version of
-    /// seed 002's series; its author saw it hurt).
+    /// *Fragmentation avoidance and stalls*; its author saw it hurt).
     pub boost_shrinks_slab: bool,
     /// Pages above a round's zone limit that are stepped over for each page that is wanted.
     pub skips_a_page: u32,
@@ -84,19 +83,6 @@ impl ShrinkConfig {
             skips_a_page: 1024,
             refaults: Refaults::ActiveAndAnon,
         }
-    }
-
-    /// Linux 3.13.
-    #[must_use]
-    pub const fn linux_3_13() -> Self {
-        let refaults = Refaults::Ignored;
-        Self { anon_active_at_once: true, files_half_active: true, park_dirty: false, refaults, ..Self::linux_6_1() }
-    }
-
-    /// Linux 3.16: it recognises a working set.
-    #[must_use]
-    pub const fn linux_3_16() -> Self {
-        Self { refaults: Refaults::ActiveFiles, ..Self::linux_3_13() }
     }
 }
 

@@ -63,7 +63,7 @@ fn without_a_class_zone_only_the_short_zone_is_reclaimed() {
     let zones = eight_gib();
     zones[2].free.set(2000);
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::seed_003());
+    let thread = Kswapd::new(NODE, Config::draft_2014_v4r8());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     assert!(owner.rounds.borrow().iter().all(|round| round.zone == Some(NORMAL)));

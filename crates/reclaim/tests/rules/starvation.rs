@@ -36,8 +36,8 @@ fn share(velocity: [u64; 3]) -> f64 {
 #[test]
 fn both_zones_age_and_without_the_class_zone_only_one() {
     let baseline = velocity(Config::linux_3_16());
-    let draft = velocity(Config::seed_003());
-    let class_zone = velocity(Config { class_zone: ClassZone::EndZone, ..Config::seed_003() });
+    let draft = velocity(Config::draft_2014_v4r8());
+    let class_zone = velocity(Config { class_zone: ClassZone::EndZone, ..Config::draft_2014_v4r8() });
     let gap_alone = velocity(Config { balance_gap: BalanceGap::None, ..Config::linux_3_16() });
     println!(
         "frames scanned, DMA32 and Normal: 3.16 {baseline:?}, draft {draft:?}, class zone restored {class_zone:?}"
@@ -57,7 +57,7 @@ fn both_zones_age_and_without_the_class_zone_only_one() {
 
 #[test]
 fn zones_fill_at_the_same_rate_and_no_further_than_their_reserve() {
-    for config in [Config::linux_3_16(), Config::seed_003()] {
+    for config in [Config::linux_3_16(), Config::draft_2014_v4r8()] {
         on_machine(config, |machine| {
             // C1: as long as memory lasts.
             stream(machine, 0, memory() / 2);
@@ -89,7 +89,7 @@ fn second_file(config: Config) -> Vec<u32> {
 #[test]
 fn a_new_working_set_is_recognised_unless_a_zone_is_frozen() {
     let baseline = second_file(Config::linux_3_16());
-    let draft = second_file(Config::seed_003());
+    let draft = second_file(Config::draft_2014_v4r8());
     println!("misses: 3.16 {baseline:?}, draft {draft:?}");
     // C6 and C7: what is left of the first file in the frozen zone makes the second miss in every pass.
     assert!(baseline.last() < draft.last(), "{baseline:?} {draft:?}");
@@ -99,7 +99,7 @@ fn a_new_working_set_is_recognised_unless_a_zone_is_frozen() {
 
 #[test]
 fn a_frozen_zone_is_released_by_kernel_allocations() {
-    on_machine(Config::seed_003(), |machine| {
+    on_machine(Config::draft_2014_v4r8(), |machine| {
         stream(machine, 0, 2 * memory());
         let before = machine.scanned()[DMA32];
         // C11: streaming does not bring it back, however long.

@@ -21,7 +21,7 @@ fn what_the_allocator_leaves_and_what_kswapd_is_after() {
     let floor = dma32.marks.low + dma32.reserve[ZoneKind::Normal.index()];
     assert_eq!(floor, 6298);
     assert_eq!(goal(Config::linux_3_16()), 7904);
-    assert_eq!(goal(Config::seed_003()), 1606); // less than the floor: nobody ever takes enough to wake anyone
-    assert_eq!(goal(Config { class_zone: ClassZone::EndZone, ..Config::seed_003() }), 6566);
-    assert_eq!(goal(Config { balance_gap: BalanceGap::LowOrOnePercent, ..Config::seed_003() }), 2944);
+    assert_eq!(goal(Config::draft_2014_v4r8()), 1606); // less than the floor: nobody ever takes enough to wake anyone
+    assert_eq!(goal(Config { class_zone: ClassZone::EndZone, ..Config::draft_2014_v4r8() }), 6566);
+    assert_eq!(goal(Config { balance_gap: BalanceGap::LowOrOnePercent, ..Config::draft_2014_v4r8() }), 2944);
 }

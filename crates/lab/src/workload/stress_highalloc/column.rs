@@ -61,7 +61,7 @@ impl Column {
 }
 
 fn linux_3_13(patches: u8) -> Config {
-    let compaction = Compaction::linux_3_13(Patches::up_to(patches));
+    let compaction = Compaction::linux_3_13(Patches::first(patches));
     Config::linux_3_13()
         .experiment(Experiment::Compaction(compaction))
         .experiment(Experiment::SlowPath(SlowPath::Linux3_13))

@@ -86,9 +86,9 @@ impl Variant {
             Self::Fair317 => linux.experiment(Experiment::FairZones(FairPolicy::Linux3_17)),
             Self::NoClassZone => linux.experiment(Experiment::Reclaim(no_class_zone)),
             Self::NoGap => linux.experiment(Experiment::Reclaim(no_gap)),
-            Self::Neither => linux.experiment(Experiment::Reclaim(ReclaimConfig::seed_003())),
+            Self::Neither => linux.experiment(Experiment::Reclaim(ReclaimConfig::draft_2014_v4r8())),
             Self::Series => linux
-                .experiment(Experiment::Reclaim(ReclaimConfig::seed_003()))
+                .experiment(Experiment::Reclaim(ReclaimConfig::draft_2014_v4r8()))
                 .experiment(Experiment::FairZones(FairPolicy::SeriesV4R8)),
             Self::SeriesClassZone => {
                 linux.experiment(Experiment::Reclaim(no_gap)).experiment(Experiment::FairZones(FairPolicy::SeriesV4R8))
