@@ -35,8 +35,8 @@ impl RefCount {
 
     /// From no owner to the first. False if there are owners.
     fn begin(&self) -> bool {
-        // Acquire pairs with the release of `leave`, of the block's earlier life.
-        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        // Relaxed: what the block's earlier owners did comes before, by the free and the allocation in between.
+        self.0.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// One more; the caller is an owner.
@@ -61,6 +61,30 @@ impl RefCount {
     fn end(&self) -> bool {
         // Acquire pairs with the release of the others' `leave`.
         self.0.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The steps of a count, for models.
+#[cfg(loom)]
+impl RefCount {
+    /// The first owner comes.
+    pub fn model_begin(&self) -> bool {
+        self.begin()
+    }
+
+    /// Another comes.
+    pub fn model_join(&self) {
+        self.join();
+    }
+
+    /// One goes; true for the last.
+    pub fn model_leave(&self) -> bool {
+        self.leave()
+    }
+
+    /// The only owner takes the block for itself.
+    pub fn model_end(&self) -> bool {
+        self.end()
     }
 }
 
