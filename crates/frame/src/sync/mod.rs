@@ -215,3 +215,64 @@ impl<T> Lock<T> {
         Some(IrqGuard { guard: self.try_lock()?, _irq: irq })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::ptr::NonNull;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+    use crate::Hooks;
+
+    static WAITS: AtomicUsize = AtomicUsize::new(0);
+
+    struct Queued;
+
+    // SAFETY: no memory asked for; the lock is the test's alone.
+    unsafe impl Platform for Queued {
+        const MAX_CPUS: usize = 4;
+
+        fn phys_to_virt(_: u64) -> NonNull<u8> {
+            NonNull::dangling()
+        }
+
+        fn hooks() -> impl Hooks {
+            Self
+        }
+    }
+
+    impl Hooks for Queued {
+        /// Gives up at first, and asks again after it has the lock: neither may do harm.
+        fn wait_for_lock(&self, lock: usize, attempt: &mut dyn FnMut() -> bool) {
+            assert_ne!(lock, 0);
+            if WAITS.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+                return thread::yield_now();
+            }
+            while !attempt() {
+                thread::yield_now();
+            }
+            assert!(attempt(), "it is held still");
+        }
+    }
+
+    #[test]
+    fn a_kernel_waits_for_a_lock_in_its_own_way() {
+        let lock = Lock::new(0u32);
+        let begin = Barrier::new(2);
+        thread::scope(|scope| {
+            let held = lock.lock_irq::<Queued>();
+            let other = scope.spawn(|| {
+                begin.wait();
+                *lock.lock_irq::<Queued>() += 1;
+            });
+            begin.wait();
+            while WAITS.load(Ordering::Relaxed) < 2 {
+                thread::yield_now();
+            }
+            assert!(!other.is_finished());
+            drop(held);
+        });
+        assert_eq!(*lock.lock(), 1);
+    }
+}
