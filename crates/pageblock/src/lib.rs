@@ -123,8 +123,8 @@ pub use pageblock_frame::{
     Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
 pub use pageblock_memmap::{
-    AcpiTableError, DeviceTree, DeviceTreeError, DropCount, DropReason, Loaded, PhysRange, Region, RegionError,
-    RegionKind, RegionReport, Slit, SpanRule, Srat, ZoneLimitError, ZoneLimits,
+    AcpiTableError, DeviceTree, DeviceTreeError, DropCount, DropReason, Loaded, PhysRange, PvhError, PvhInfo, Region,
+    RegionError, RegionKind, RegionReport, Slit, SpanRule, Srat, ZoneLimitError, ZoneLimits,
 };
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizes, Sizing, Tuning};
 pub use pageblock_reclaim::Config as ReclaimConfig;
