@@ -31,6 +31,25 @@ struct Request {
     mark: StateByte,
     /// Types were mixed, or that was refused: a boost is pending.
     boost_pending: bool,
+    /// What may become of the victim's pageblock.
+    claim: Claim,
+}
+
+impl Request {
+    const fn new(order: Order, wanted: MigrateType, flags: AllocFlags, mark: StateByte) -> Self {
+        Self { order: order.as_u8() as u32, wanted, flags, mark, boost_pending: false, claim: Claim::IfItPays }
+    }
+}
+
+/// What may become of a victim's pageblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// It changes type if enough of it is free or alike; else it is taken from all the same.
+    IfItPays,
+    /// It changes type, or is left alone.
+    Only,
+    /// It keeps its type.
+    Never,
 }
 
 /// A pageblock of another type that can serve.
@@ -108,7 +127,7 @@ impl<'m> Zone<'m> {
         flags: AllocFlags,
     ) -> Option<Pfn> {
         let mark = StateByte::allocated(order, wanted);
-        let mut request = Request { order: u32::from(order.as_u8()), wanted, flags, mark, boost_pending: false };
+        let mut request = Request::new(order, wanted, flags, mark);
         let taken = self.take_plainly::<P>(&request);
         let taken = taken.or_else(|| self.take_kept::<P>(&mut request));
         let taken = taken.or_else(|| self.take_from_stolen::<P>(&request));
@@ -120,6 +139,35 @@ impl<'m> Zone<'m> {
         let reserve = || self.take::<P>(request.order, MigrateType::HighAtomic, mark);
         let index = taken.or_else(|| last_resort.then(reserve).flatten())?;
         Some(self.pfn_of(index))
+    }
+
+    /// Takes up to `out.len()` blocks of `order`, marks each as listed, and says how many there were: those of the type's own
+    /// pageblocks, then others by the rules, as many fallbacks as it takes (`rmqueue_bulk()`). Writes zone-relative indices.
+    pub fn alloc_bulk_by_rules<P: Platform>(
+        &self,
+        order: Order,
+        wanted: MigrateType,
+        flags: AllocFlags,
+        out: &mut [u32],
+    ) -> usize {
+        let mark = StateByte::listed(order, wanted);
+        let mut request = Request::new(order, wanted, flags, mark);
+        let mut got = 0;
+        loop {
+            // A claim has replenished the type.
+            if request.claim != Claim::Never {
+                got += self.alloc_bulk::<P>(order, wanted, out.get_mut(got..).unwrap_or_default());
+            }
+            let Some(slot) = out.get_mut(got) else { break };
+            let stolen = self.take_from_stolen::<P>(&request);
+            let Some(index) = stolen.or_else(|| self.take_fallback::<P>(&mut request)) else { break };
+            *slot = index;
+            got += 1;
+        }
+        if request.boost_pending {
+            self.boost_for_mixing();
+        }
+        got
     }
 
     /// The rules up to the request's own type and CMA.
@@ -176,6 +224,9 @@ impl<'m> Zone<'m> {
         if !request.wanted.is_ordinary() {
             return None;
         }
+        if self.policy.claims_or_steals {
+            return self.claim_or_steal::<P>(request);
+        }
         for _ in 0..ATTEMPTS {
             let victim = self.choose_victim::<P>(request)?;
             if victim.top < BLOCK_SHIFT {
@@ -186,6 +237,38 @@ impl<'m> Zone<'m> {
                     return None;
                 }
             }
+            if let Some(index) = self.take_from_victim::<P>(victim, request) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Claims a pageblock, the first one with the largest free block that pays; or else takes the smallest block that serves
+    /// (`__rmqueue_claim()` and `__rmqueue_steal()`). A request that has stolen goes on stealing.
+    fn claim_or_steal<P: Platform>(&self, request: &mut Request) -> Option<u32> {
+        let Request { order, wanted, flags, .. } = *request;
+        if request.claim != Claim::Never {
+            request.claim = Claim::Only;
+            let whole = self.largest_victim::<P>(order.max(BLOCK_SHIFT), wanted);
+            let parts = (order..BLOCK_SHIFT).rev().filter(|_| !flags.contains(AllocFlags::NOFRAGMENT));
+            let parts = parts.take_while(|&top| self.policy.can_claim(top, wanted));
+            let parts = parts.filter_map(|top| self.smallest_victim(top, wanted).filter(|found| found.top == top));
+            let claimed = whole.into_iter().chain(parts).find_map(|victim| {
+                let index = self.take_from_victim::<P>(victim, request)?;
+                Some((index, victim.top < BLOCK_SHIFT))
+            });
+            if let Some((index, mixes)) = claimed {
+                request.boost_pending |= mixes;
+                return Some(index);
+            }
+        }
+        if flags.contains(AllocFlags::NOFRAGMENT) || order >= BLOCK_SHIFT {
+            return None;
+        }
+        request.claim = Claim::Never;
+        for _ in 0..ATTEMPTS {
+            let victim = self.smallest_victim(order, wanted)?;
             if let Some(index) = self.take_from_victim::<P>(victim, request) {
                 return Some(index);
             }
@@ -219,9 +302,14 @@ impl<'m> Zone<'m> {
             self.publish(&mut region);
             return None;
         };
-        let change_ownership = self.try_claim(&mut region, found, request);
-        if !change_ownership {
-            self.remember_stolen(&mut region, found, request);
+        let change_ownership = request.claim != Claim::Never && self.try_claim(&mut region, found, request);
+        match request.claim {
+            Claim::Only if !change_ownership => {
+                self.publish(&mut region);
+                return None;
+            }
+            Claim::IfItPays if !change_ownership => self.remember_stolen(&mut region, found, request),
+            _ => {}
         }
         let index = if change_ownership && order >= BLOCK_SHIFT {
             region.take(order, wanted)

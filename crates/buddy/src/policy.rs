@@ -31,6 +31,9 @@ pub struct Policy {
     /// Otherwise (all Linux versions up to 6.9) it gets what Linux moves to its lists then, and what is freed there goes to the
     /// pageblock's own type: where the claim was tried all that was free in the pageblock, else the rest of the block taken from.
     pub goes_on: bool,
+    /// A request claims a pageblock, tried from the largest free block down, or else takes the smallest block that serves and leaves the
+    /// rest where it is (Linux 6.15; before, the largest victim was claimed or taken from).
+    pub claims_or_steals: bool,
 }
 
 impl Policy {
@@ -45,7 +48,19 @@ impl Policy {
             highatomic: true,
             keep_whole: false,
             goes_on: false,
+            claims_or_steals: false,
         }
+    }
+
+    /// Linux 6.18.
+    ///
+    /// ```
+    /// use pageblock_buddy::Policy;
+    /// assert_eq!(Policy { claims_or_steals: false, ..Policy::linux_6_18() }, Policy::linux_6_1());
+    /// ```
+    #[must_use]
+    pub const fn linux_6_18() -> Self {
+        Self { claims_or_steals: true, ..Self::linux_6_1() }
     }
 
     /// Linux 3.13.
@@ -59,6 +74,7 @@ impl Policy {
             highatomic: false,
             keep_whole: false,
             goes_on: false,
+            claims_or_steals: false,
         }
     }
 

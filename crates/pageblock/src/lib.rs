@@ -126,7 +126,7 @@ pub use pageblock_memmap::{
     AcpiTableError, DeviceTree, DeviceTreeError, DropCount, DropReason, Loaded, PhysRange, PvhError, PvhInfo, Region,
     RegionError, RegionKind, RegionReport, Slit, SpanRule, Srat, ZoneLimitError, ZoneLimits,
 };
-pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizes, Sizing, Tuning};
+pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizes, Sizing, Tuning, WhenShort};
 pub use pageblock_reclaim::Config as ReclaimConfig;
 #[cfg(feature = "history")]
 pub use pageblock_reclaim::{BalanceGap, BalancedRule, ClassZone, ListsBy};

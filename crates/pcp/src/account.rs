@@ -21,19 +21,24 @@ impl Tune {
 }
 
 impl<P: Platform> PcpLists<'_, P> {
-    /// Blocks that an empty list asks for (`nr_pcp_alloc()`, Linux 6.7, for the self-tuned one).
+    /// Blocks that an empty list asks for (`nr_pcp_alloc()`, Linux 6.7, for the self-tuned one: only refills of single frames
+    /// double).
     pub(crate) fn accounted_refill(&self, lists: &mut CpuLists<'_>, list: List) -> u32 {
         let sizes = self.sizes();
         let order = list.order();
         let tune = lists.tune();
-        if self.config.tuning != Tuning::SelfTuned || order > COSTLY_ORDER {
+        if self.config.tuning != Tuning::SelfTuned {
             return self.config.refill.blocks(sizes.batch, order);
         }
+        let single = order == Order::ZERO;
+        let frames = if single { sizes.batch << tune.refills } else { sizes.batch };
         if self.zone.free_frames() > self.zone.watermarks().high {
-            tune.high = tune.high.saturating_add(sizes.batch).max(sizes.high).min(sizes.high_max);
+            tune.high = tune.high.saturating_add(frames).max(sizes.high).min(sizes.high_max);
+        }
+        if !single {
+            return self.config.refill.blocks(frames, order);
         }
         let most = tune.high.saturating_sub(tune.count + sizes.batch).max(sizes.batch);
-        let frames = sizes.batch << tune.refills;
         if frames <= most && tune.refills < MOST_DOUBLINGS {
             tune.refills += 1;
         }

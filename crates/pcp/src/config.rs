@@ -81,6 +81,21 @@ impl Refill {
     }
 }
 
+/// What a refill does when its migrate type has no more.
+///
+/// ```
+/// use pageblock_pcp::{PcpConfig, WhenShort};
+/// assert_eq!(PcpConfig::new().when_short, WhenShort::Stops);
+/// assert_eq!(PcpConfig::linux_6_1().when_short, WhenShort::FallsBack);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenShort {
+    /// It makes do with what there is; a request that gets none falls back for itself alone.
+    Stops,
+    /// It takes the rest from other types, up to a fallback a block (all Linux versions).
+    FallsBack,
+}
+
 /// How the lists' lengths follow what happens.
 ///
 /// ```
@@ -119,6 +134,8 @@ pub struct PcpConfig {
     pub sizing: Sizing,
     /// Blocks in a refill.
     pub refill: Refill,
+    /// Refills of a type that is short, with tunings other than [`Tuning::Bounded`], which always stops.
+    pub when_short: WhenShort,
     /// How lengths change.
     pub tuning: Tuning,
     /// Most blocks that one call gives back, with [`Tuning::Bounded`]; neighbours that fill words of 64 frames may be
@@ -151,6 +168,7 @@ impl PcpConfig {
             set: ListSet::Every,
             sizing: Sizing::LowWatermark,
             refill: Refill::Scaled,
+            when_short: WhenShort::Stops,
             tuning: Tuning::Bounded,
             call_limit: 32,
             room: 256,
@@ -188,6 +206,7 @@ impl PcpConfig {
             set: ListSet::Typed,
             sizing: Sizing::LowWatermark,
             refill: Refill::Scaled,
+            when_short: WhenShort::FallsBack,
             tuning: Tuning::FreeFactorBurst,
             call_limit: u32::MAX,
             room: 4096,

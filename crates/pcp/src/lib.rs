@@ -50,7 +50,7 @@ mod slow;
 mod tune;
 
 pub use check::{PcpCounts, PcpViolation};
-pub use config::{ListSet, PcpConfig, Refill, Sizing, Tuning};
+pub use config::{ListSet, PcpConfig, Refill, Sizing, Tuning, WhenShort};
 pub use drain::{Drain, PcpError, Reclaim};
 pub use list::List;
 pub use lists::{PcpLists, PcpRef};

@@ -18,7 +18,7 @@ use pageblock_buddy::{FreeError, Given, Refill, word_of};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
 
-use crate::config::Tuning;
+use crate::config::{Tuning, WhenShort};
 use crate::depot::blocks_of;
 use crate::list::List;
 use crate::lists::{Freed, PcpLists};
@@ -48,7 +48,7 @@ impl<P: Platform> PcpLists<'_, P> {
             if let Some(mut guard) = self.areas.enter() {
                 let using = self.attend(guard.lists_mut());
                 if using != Use::Not
-                    && let Some(index) = self.take(guard.lists_mut(), list, migrate_type, using)
+                    && let Some(index) = self.take(guard.lists_mut(), list, (migrate_type, flags), using)
                 {
                     self.zone.states().set(index, StateByte::allocated(order, migrate_type));
                     return Some(self.pfn_of(index));
@@ -76,15 +76,24 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Takes a block from a list, refilled if it is empty.
-    fn take(&self, lists: &mut CpuLists<'_>, list: List, migrate_type: MigrateType, using: Use) -> Option<u32> {
+    fn take(
+        &self,
+        lists: &mut CpuLists<'_>,
+        list: List,
+        (migrate_type, flags): (MigrateType, AllocFlags),
+        using: Use,
+    ) -> Option<u32> {
         let accounted = self.config.tuning != Tuning::Bounded;
         if accounted {
             lists.tune().note_alloc(self.config.tuning);
         }
         if lists.len(list) == 0 {
             let got = if accounted {
-                let blocks = self.accounted_refill(lists, list);
-                lists.fill(list, blocks, |slots| self.zone.alloc_bulk::<P>(list.order(), migrate_type, slots))
+                let (blocks, order) = (self.accounted_refill(lists, list), list.order());
+                lists.fill(list, blocks, |slots| match self.config.when_short {
+                    WhenShort::Stops => self.zone.alloc_bulk::<P>(order, migrate_type, slots),
+                    WhenShort::FallsBack => self.zone.alloc_bulk_by_rules::<P>(order, migrate_type, flags, slots),
+                })
             } else {
                 self.refill(lists, list, migrate_type, using)
             };

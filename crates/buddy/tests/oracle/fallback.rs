@@ -389,3 +389,46 @@ fn in_linux_what_was_free_in_an_unclaimed_pageblock_is_lent_and_what_is_freed_la
     let seen: Vec<bool> = (0..8).map(|_| scene.plain(Movable).1.is_some()).collect();
     assert_eq!(seen, [true, false, false, false, false, false, false, false]);
 }
+
+/// Since Linux 6.15: the pageblock with the largest free block is claimed if that pays, else the next; where none is, the smallest block
+/// serves, and what is left of a larger one stays with its type.
+#[test]
+fn newer_rules_claim_or_take_the_smallest() {
+    let scene = Scene::new(&[Movable, Reclaimable, Reclaimable], Policy::linux_6_18());
+    // Too little of the first two is free; half of the third is, in smaller blocks.
+    scene.leave(0, 64..128).leave(1, 4..8).leave(2, 16..288);
+    let (block, event) = scene.plain(Unmovable);
+    assert_eq!((block, of(event)), (Some(2), Some((Reclaimable, 7, true))));
+    let scene = Scene::new(&[Movable, Reclaimable], Policy::linux_6_18());
+    scene.leave(0, 64..128).leave(1, 4..8);
+    let steals = |wanted, order| scene.alloc(order, wanted, AllocFlags::empty());
+    for _ in 0..4 {
+        let (block, event) = steals(Unmovable, 0);
+        assert_eq!((block, of(event).map(|(from, _, claimed)| (from, claimed))), (Some(1), Some((Reclaimable, false))));
+    }
+    let (block, event) = steals(Unmovable, 3);
+    assert_eq!((block, of(event)), (Some(0), Some((Movable, 6, false))));
+    assert_eq!((steals(Movable, 3).1, scene.type_of(0)), (None, Movable), "the rest stays where it was");
+    assert_eq!(scene.alloc(0, Unmovable, AllocFlags::NOFRAGMENT), (None, None));
+}
+
+/// A refill that falls back takes its whole batch, claimed or stolen, and stops where nothing serves.
+#[test]
+fn a_refill_falls_back_for_its_whole_batch() {
+    for (policy, fallbacks) in [(Policy::linux_6_18(), 24), (Policy::linux_6_1(), 1)] {
+        let scene = Scene::new(&[Movable, Reclaimable], policy);
+        scene.leave(0, 0..0).leave(1, 8..32);
+        let refill = |flags, slots: &mut [u32]| {
+            record(|| scene.0.alloc_bulk_by_rules::<Machine>(Order::ZERO, Unmovable, flags, slots))
+        };
+        assert_eq!(refill(AllocFlags::NOFRAGMENT, &mut [0; 30]).0, 0);
+        let mut slots = [u32::MAX; 30];
+        let (got, events) = refill(AllocFlags::empty(), &mut slots);
+        let events = events.iter().filter(|event| matches!(event, Event::Fallback(_))).count();
+        assert_eq!((got, events, scene.0.check()), (24, fallbacks, Ok(())), "{policy:?}");
+        slots[..24].sort_unstable();
+        assert!(slots[..24].iter().copied().eq(512 + 8..512 + 32));
+        assert_eq!(scene.0.free_bulk::<Machine>(Order::ZERO, &slots[..24]), 0);
+        assert_eq!((scene.0.free_frames(), scene.0.check()), (24, Ok(())));
+    }
+}

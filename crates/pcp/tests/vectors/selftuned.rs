@@ -45,6 +45,17 @@ fn refills_double_as_they_follow_one_another() {
     assert!(got[7] <= 63 << 5, "{got:?}");
 }
 
+/// High-order refills stay at a batch of frames.
+#[test]
+fn only_refills_of_single_frames_double() {
+    let machine = machine();
+    for _ in 0..4 {
+        assert_eq!(machine.refill(order(1), Movable), 62);
+        (0..30).for_each(|_| _ = machine.alloc(order(1), Movable));
+    }
+    assert_eq!(refills(&machine, 2), [63, 126]);
+}
+
 #[test]
 fn a_free_halves_the_refill() {
     let machine = machine();
