@@ -8,6 +8,7 @@
 //! | `page_tables.rs` | `page_table_multiarch`: `PagingHandler` |
 //! | `virtio.rs` | `virtio-drivers`: `Hal` |
 //! | `arceos.rs` | ArceOS's `PageAllocator: BaseAllocator` |
+//! | `numa.rs` | the `acpi` crate: SRAT and SLIT |
 //! | `rcore.rs` | rCore's `frame_alloc` and `FrameTracker` |
 //! | `ostd.rs` | ostd's `GlobalFrameAllocator`, whose crate needs a nightly compiler: its shape is repeated |
 
@@ -16,6 +17,7 @@ pub mod buddy_heap;
 pub mod collections;
 pub mod linked_list;
 pub mod machine;
+pub mod numa;
 pub mod ostd;
 pub mod page_tables;
 pub mod rcore;
