@@ -44,14 +44,14 @@ impl Region<'_> {
         let run = self.find_run(migrate_type, BLOCK_SHIFT)?;
         self.cut_run(migrate_type, run, BLOCK_SHIFT);
         self.count(BLOCK_SHIFT, 1);
-        self.blocks.get_mut(run.0 as usize)?.top = Pageblock::NO_TOP;
+        self.blocks.get_mut(run.0)?.top = Pageblock::NO_TOP;
         Some(run.0)
     }
 
     /// Takes a block smaller than a word from the smallest maximal run that can serve it.
     #[inline(always)]
     fn take_larger(&mut self, block: u32, order: u32) -> Option<u32> {
-        let b = self.blocks.get_mut(block as usize)?;
+        let b = self.blocks.get_mut(block)?;
         let presence = b.presence;
         let found = NonZeroU64::new(presence >> (order * BLOCK_WORDS as u32))?.trailing_zeros();
         let (run, word) = (order + found / BLOCK_WORDS as u32, found % BLOCK_WORDS as u32);
@@ -87,7 +87,7 @@ impl Region<'_> {
     #[cold]
     #[inline(never)]
     fn lower(&mut self, block: u32, from: u32, index: u32) -> Option<u32> {
-        let b = self.blocks.get_mut(block as usize)?;
+        let b = self.blocks.get_mut(block)?;
         // `NO_TOP` is one below order 0, also as a signed number.
         let top = bits::top_order(b.presence).map_or(-1, |top| top as i32);
         b.top = top as u8;
@@ -99,7 +99,7 @@ impl Region<'_> {
     fn split_word(&mut self, block: u32, order: u32) -> Option<u32> {
         let full = bits::full_words(self.presence(block));
         let (word, run) = bits::smallest_word_run(full, WORD_ORDER)?;
-        let b = self.blocks.get_mut(block as usize)?;
+        let b = self.blocks.get_mut(block)?;
         let word = word as usize % BLOCK_WORDS;
         b.map[word] = !bits::ones(order);
         b.presence ^= bits::spread((2u8 << WORD_ORDER) - (1u8 << order), word);
@@ -118,7 +118,7 @@ impl Region<'_> {
     fn take_words(&mut self, block: u32, order: u32) -> Option<u32> {
         let full = bits::full_words(self.presence(block));
         let (word, run) = bits::smallest_word_run(full, order)?;
-        let b = self.blocks.get_mut(block as usize)?;
+        let b = self.blocks.get_mut(block)?;
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.map[w % BLOCK_WORDS] = 0;
             b.presence &= !bits::present(WORD_ORDER, w % BLOCK_WORDS);
@@ -139,9 +139,8 @@ impl Region<'_> {
     fn take_run(&mut self, order: u32, migrate_type: MigrateType) -> Option<u32> {
         let run = self.find_run(migrate_type, order)?;
         self.cut_run(migrate_type, run, order);
-        let first = run.0 as usize;
-        for b in self.blocks.get_mut(first..first + (1 << (order - BLOCK_SHIFT)))? {
-            Self::fill(b, false);
+        for block in run.0..run.0 + (1 << (order - BLOCK_SHIFT)) {
+            Self::fill(self.blocks.get_mut(block)?, false);
         }
         self.sub_free(migrate_type, 1 << order);
         Some(run.0 << BLOCK_SHIFT)

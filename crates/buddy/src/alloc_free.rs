@@ -125,7 +125,10 @@ impl<'m> Zone<'m> {
     #[inline(always)]
     fn claim_for_free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<Place<'_, 'm, P>, FreeError> {
         let index = pfn.as_u64().wrapping_sub(self.base().as_u64());
-        let Some(byte) = self.states().byte_at(index) else { return Err(FreeError::OutOfRange) };
+        let Some(byte) = self.states().byte_at(index) else {
+            let index = u32::try_from(index).map_err(|_| FreeError::OutOfRange)?;
+            return Err(self.wrong_free(index));
+        };
         let place = self.lock_at::<P>(index as u32).ok_or(FreeError::OutOfRange)?;
         // Relaxed: written before under this lock, or by the holder that is now calling.
         let state = StateByte::from_raw(byte.load(Ordering::Relaxed));

@@ -9,7 +9,7 @@ impl Region<'_> {
     /// Changes what a pageblock is for; what is free in it goes along (`move_freepages_block()`, here a few bits).
     pub(crate) fn set_type(&mut self, block: u32, migrate_type: MigrateType) {
         self.unreserve(block);
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         let (old, top, free) = (b.migrate_type, b.top, u64::from(b.free));
         self.has_unusable |= matches!(migrate_type, MigrateType::Cma | MigrateType::HighAtomic);
         let reserve = |migrate_type| if migrate_type == MigrateType::HighAtomic { PAGEBLOCK_FRAMES } else { 0 };
@@ -22,7 +22,7 @@ impl Region<'_> {
         } else {
             self.set_top(block, Pageblock::NO_TOP);
         }
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         b.migrate_type = migrate_type;
         if top == Pageblock::WHOLE {
             self.join_own_type(block, migrate_type);
@@ -33,7 +33,7 @@ impl Region<'_> {
 
     /// Withholds a pageblock from allocation (`set_migratetype_isolate()`). Its free frames no longer count as free.
     pub(crate) fn isolate(&mut self, block: u32) -> Result<(), IsolateError> {
-        let b = self.blocks.get_mut(block as usize).ok_or(IsolateError::OutOfRange)?;
+        let b = self.blocks.get_mut(block).ok_or(IsolateError::OutOfRange)?;
         if b.managed == 0 {
             return Err(IsolateError::OutOfRange);
         }
@@ -48,7 +48,7 @@ impl Region<'_> {
 
     /// Gives an isolated pageblock back to allocation, as what it was before.
     pub(crate) fn unisolate(&mut self, block: u32) -> Result<(), IsolateError> {
-        let b = self.blocks.get(block as usize).ok_or(IsolateError::OutOfRange)?;
+        let b = self.blocks.get(block).ok_or(IsolateError::OutOfRange)?;
         if b.migrate_type != MigrateType::Isolate {
             return Err(IsolateError::NotIsolated);
         }
@@ -66,7 +66,7 @@ impl Region<'_> {
 
     /// Changes a pageblock's type, but for isolated ones.
     pub(crate) fn retype(&mut self, block: u32, migrate_type: MigrateType) -> Result<(), IsolateError> {
-        let b = self.blocks.get(block as usize).ok_or(IsolateError::OutOfRange)?;
+        let b = self.blocks.get(block).ok_or(IsolateError::OutOfRange)?;
         if b.migrate_type == MigrateType::Isolate || migrate_type == MigrateType::Isolate {
             return Err(IsolateError::AlreadyIsolated);
         }

@@ -265,7 +265,7 @@ const RECOUNT_FROM: u32 = 4;
 impl Region<'_> {
     /// Settles what a pageblock's loss of `frames` frames, some of them perhaps of full words, means beyond its words.
     pub(crate) fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         b.free = b.free.wrapping_sub(frames as u16);
         let migrate_type = b.migrate_type;
         let full_after = bits::full_words(b.presence);
@@ -411,7 +411,7 @@ impl Region<'_> {
         }
         let block = word >> (BLOCK_SHIFT - WORD_ORDER);
         let at = word as usize % BLOCK_WORDS;
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         let old = b.map[at];
         let new = old | mask;
         b.map[at] = new;
@@ -419,7 +419,7 @@ impl Region<'_> {
         let migrate_type = b.migrate_type;
         bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
         self.add_free(migrate_type, u64::from(pieces) << order);
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         b.presence &= !(bits::EVERY_WORD << at);
         if new == u64::MAX {
             self.give_full(block, at as u32, WORD_ORDER);

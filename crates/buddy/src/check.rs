@@ -146,7 +146,7 @@ impl Region<'_> {
         let (mut managed, mut isolated, mut reserve) = (0, 0, 0);
         let mut held_until = 0;
         for block in 0..self.blocks.len() as u32 {
-            let b = &self.blocks[block as usize];
+            let Some(b) = self.blocks.get(block) else { continue };
             self.check_words(block, b)?;
             held_until = self.check_frames(block, b, held_until)?;
             let set = self.check_sets(block, b)?;

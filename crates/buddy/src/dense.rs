@@ -36,8 +36,11 @@ impl Region<'_> {
         for (slot, place) in frames.iter_mut().rev().zip(0..) {
             *slot = (self.offset + first) | place;
         }
-        self.states.word(first).fill(mark);
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
+        // Of an opened pageblock, now.
+        if let Some(frames) = self.states.chunk(first) {
+            mark.fill(frames);
+        }
         // A full word has no runs of orders below 6, and an empty one none at all.
         b.map[word % BLOCK_WORDS] = 0;
         b.presence &= !(bits::EVERY_WORD << word);
@@ -46,14 +49,14 @@ impl Region<'_> {
     /// Gives back all 64 frames of a word, if all are listed as single frames.
     #[inline]
     pub(crate) fn give_word(&mut self, word: u32) -> bool {
-        let states = self.states.word(word << WORD_ORDER);
+        let Some(frames) = self.states.chunk(word << WORD_ORDER) else { return false };
         let listed = StateByte::listed(Order::ZERO, pageblock_frame::MigrateType::Unmovable);
         let (block, at) = (word >> (BLOCK_SHIFT - WORD_ORDER), word as usize % BLOCK_WORDS);
-        let Some(b) = self.blocks.get_mut(block as usize) else { return false };
-        if states.len() != WORD_FRAMES as usize || b.map[at] != 0 || !states.all_are(listed) {
+        let Some(b) = self.blocks.get_mut(block) else { return false };
+        if b.map[at] != 0 || !listed.are_all(frames) {
             return false;
         }
-        states.fill(StateByte::INSIDE);
+        StateByte::INSIDE.fill(frames);
         b.map[at] = u64::MAX;
         b.free = b.free.wrapping_add(WORD_FRAMES as u16);
         let migrate_type = b.migrate_type;

@@ -205,7 +205,7 @@ impl<'m> Zone<'m> {
         let stolen = self.stolen.get(wanted)?;
         let Place { mut region, index } = self.lock_at::<P>(stolen.block << BLOCK_SHIFT)?;
         let block = index >> BLOCK_SHIFT;
-        let b = region.blocks.get(block as usize)?;
+        let b = region.blocks.get(block)?;
         let serves = b.top != Pageblock::NO_TOP && b.top != Pageblock::WHOLE && u32::from(b.top) >= order;
         if order >= BLOCK_SHIFT || !serves || !b.migrate_type.is_ordinary() || stolen.frames >> order == 0 {
             return None;
@@ -388,7 +388,7 @@ impl<'m> Zone<'m> {
     fn remember_stolen(&self, region: &mut Region<'m>, victim: Found, request: &Request) {
         let Request { order, wanted, .. } = *request;
         region.freshen(victim.block);
-        let Some(b) = region.blocks.get(victim.block as usize) else { return };
+        let Some(b) = region.blocks.get(victim.block) else { return };
         let before = if self.policy.can_claim(victim.top, wanted) {
             u32::from(b.free)
         } else if self.policy.smallest_for_movable {
@@ -415,7 +415,7 @@ impl<'m> Zone<'m> {
         if !self.policy.can_claim(victim.top, wanted) {
             return false;
         }
-        let Some(free) = region.blocks.get(victim.block as usize).map(|b| u64::from(b.free)) else { return false };
+        let Some(free) = region.blocks.get(victim.block).map(|b| u64::from(b.free)) else { return false };
         let alike = if self.policy.claim_counts_compatible { region.alike(victim, free, wanted) } else { 0 };
         if free + alike < PAGEBLOCK_FRAMES / 2 {
             return false;

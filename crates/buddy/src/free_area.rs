@@ -204,6 +204,17 @@ impl<'m> FreeArea<'m> {
         }
     }
 
+    /// Adds wholly free pageblocks to a set: those of a word for which there is a bit, none of which is a member.
+    pub(crate) fn insert_some(&mut self, set: FreeAreaId, at: u32, some: u64) {
+        let Some(row) = self.rows.get_mut(at as usize) else { return };
+        let old = row[set.index()];
+        row[set.index()] = old | some;
+        self.above.whole += some.count_ones();
+        if old == 0 {
+            self.above.became_nonempty(set, at);
+        }
+    }
+
     /// Adds a pageblock to a set.
     #[inline(always)]
     pub(crate) fn insert(&mut self, migrate_type: MigrateType, top: u32, block: u32) {

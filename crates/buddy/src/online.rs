@@ -1,9 +1,8 @@
 //! Memory that comes: giving frames to the allocator at boot or later, and recording those that are not its own.
 
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{Pfn, PfnRange, StateByte};
+use pageblock_frame::{Pfn, PfnRange, StateByte, StateTable, Unopened};
 
-use crate::edit::aligned_pieces;
 use crate::error::ZoneError;
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::zone::Zone;
@@ -24,6 +23,37 @@ struct Part {
     /// Index of the first in the region.
     index: u32,
     frames: u32,
+}
+
+/// What is done at once of a [`Part`].
+#[derive(Clone, Copy)]
+enum Stretch {
+    /// Whole pageblocks that have not been opened.
+    Unopened { first: u32, blocks: u32 },
+    /// Frames of one pageblock.
+    Frames { index: u32, frames: u32 },
+}
+
+/// A part in runs of whole pageblocks that have not been opened, and pieces of others.
+fn stretches<'m>(states: StateTable<'m>, part: Part) -> impl Iterator<Item = Stretch> + use<'m> {
+    const WHOLE: u32 = 1 << BLOCK_SHIFT;
+    let (mut at, end) = (part.index, part.index + part.frames);
+    core::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let start = at;
+        if at.is_multiple_of(WHOLE) {
+            let (first, whole) = (at >> BLOCK_SHIFT, (end - at) >> BLOCK_SHIFT);
+            let blocks = states.unopened_run(first, whole);
+            at += blocks << BLOCK_SHIFT;
+            if blocks > 0 {
+                return Some(Stretch::Unopened { first, blocks });
+            }
+        }
+        at = (((start >> BLOCK_SHIFT) + 1) << BLOCK_SHIFT).min(end);
+        Some(Stretch::Frames { index: start, frames: at - start })
+    })
 }
 
 impl Zone<'_> {
@@ -91,29 +121,43 @@ impl Region<'_> {
     /// Makes frames the allocator's, free. Returns how many had been marked as reserved.
     fn release(&mut self, part: Part) -> u64 {
         let mut was_reserved = 0;
-        for (index, order) in aligned_pieces(part.index, part.frames, self.max_order) {
-            was_reserved += self.clear_absent(index, 1 << order);
-            for block in index >> BLOCK_SHIFT..((index + (1u32 << order) - 1) >> BLOCK_SHIFT) + 1 {
-                if let Some(b) = self.blocks.get_mut(block as usize) {
-                    b.managed += (1u32 << order).min(1 << BLOCK_SHIFT) as u16;
+        for stretch in stretches(self.states, part) {
+            match stretch {
+                Stretch::Unopened { first, blocks } => {
+                    was_reserved += self.blocks.release_unopened(first..first + blocks) << BLOCK_SHIFT;
+                    self.release_unopened(first, blocks);
                 }
+                Stretch::Frames { index, frames } => was_reserved += self.release_frames(index, frames),
             }
-            self.give(index, order);
         }
         self.managed += u64::from(part.frames);
         was_reserved
     }
 
-    /// The first frame of the part that belongs to the allocator, if there is one.
-    fn first_managed_of(&self, part: Part) -> Option<Pfn> {
-        let mut pieces = aligned_pieces(part.index, part.frames, self.max_order);
-        pieces.find_map(|(index, order)| self.first_managed(index, 1 << order)).map(|index| self.pfn_of(index))
+    /// The same of frames of one pageblock.
+    fn release_frames(&mut self, index: u32, frames: u32) -> u64 {
+        if let Some(b) = self.blocks.get_mut(index >> BLOCK_SHIFT) {
+            b.managed += frames as u16;
+        }
+        let was_reserved = self.clear_absent(index, frames);
+        self.give_range(index, frames);
+        was_reserved
     }
 
-    /// The first frame of the run that is free or held, if there is one.
+    /// The first frame of the part that belongs to the allocator, if there is one.
+    fn first_managed_of(&self, part: Part) -> Option<Pfn> {
+        let taken = stretches(self.states, part).find_map(|stretch| match stretch {
+            Stretch::Unopened { first, blocks } => {
+                self.blocks.first_free_unopened(first..first + blocks).map(|block| block << BLOCK_SHIFT)
+            }
+            Stretch::Frames { index, frames } => self.first_managed(index, frames),
+        });
+        taken.map(|index| self.pfn_of(index))
+    }
+
+    /// The first of these frames of one pageblock that is free or held, if there is one.
     fn first_managed(&self, index: u32, frames: u32) -> Option<u32> {
-        let blocks = (index >> BLOCK_SHIFT) as usize..((index + frames - 1) >> BLOCK_SHIFT) as usize + 1;
-        if self.blocks.get(blocks).is_some_and(|blocks| blocks.iter().all(|b| b.managed == 0)) {
+        if self.blocks.get(index >> BLOCK_SHIFT).is_none_or(|b| b.managed == 0) {
             return None;
         }
         (index..index + frames).find(|&i| !self.none_free(i, 1) || self.states.head_of(i).is_some())
@@ -139,9 +183,29 @@ impl Region<'_> {
             Absent::Reserved => StateByte::RESERVED,
             Absent::Hole => StateByte::HOLE,
         };
+        let unopened = if absent == Absent::Reserved { Unopened::Reserved } else { Unopened::Hole };
         let mut marked = 0;
-        for index in part.index..part.index + part.frames {
-            let unmanaged = self.blocks.get((index >> BLOCK_SHIFT) as usize).is_none_or(|b| b.managed == 0);
+        for stretch in stretches(self.states, part) {
+            match stretch {
+                Stretch::Unopened { first, blocks } => {
+                    for block in first..first + blocks {
+                        if self.blocks.unopened(block) == Some(Unopened::Nothing) {
+                            self.blocks.set_unopened(block, unopened);
+                            marked += 1 << BLOCK_SHIFT;
+                        }
+                    }
+                }
+                Stretch::Frames { index, frames } => marked += self.mark_frames(index, frames, state),
+            }
+        }
+        marked
+    }
+
+    /// The same of frames of one pageblock.
+    fn mark_frames(&mut self, first: u32, frames: u32, state: StateByte) -> u64 {
+        let Some(unmanaged) = self.blocks.get_mut(first >> BLOCK_SHIFT).map(|b| b.managed == 0) else { return 0 };
+        let mut marked = 0;
+        for index in first..first + frames {
             if self.states.get(index) == StateByte::INSIDE
                 && (unmanaged || self.none_free(index, 1) && self.states.head_of(index).is_none())
             {

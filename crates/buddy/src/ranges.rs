@@ -24,8 +24,7 @@ impl Zone<'_> {
         if !region.take_at(index, u32::from(order.as_u8())) {
             return Err(AllocAtError::Busy);
         }
-        let migrate_type =
-            region.blocks.get((index >> BLOCK_SHIFT) as usize).map_or(MigrateType::Movable, |b| b.migrate_type);
+        let migrate_type = region.blocks.get(index >> BLOCK_SHIFT).map_or(MigrateType::Movable, |b| b.migrate_type);
         region.states.set(index, StateByte::allocated(order, migrate_type));
         self.publish(&mut region);
         Ok(())

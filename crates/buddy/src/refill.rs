@@ -72,7 +72,7 @@ impl Region<'_> {
         let mut got = 0;
         // One word at least, whatever the effort: a pageblock that has been opened must not stay wholly free.
         while got < least && (got == 0 || effort.is_left()) {
-            let Some(b) = self.blocks.get(block as usize) else { break };
+            let Some(b) = self.blocks.get(block) else { break };
             let wanted = b.presence >> (order * BLOCK_WORDS as u32);
             if wanted == 0 {
                 break;
@@ -106,7 +106,7 @@ impl Region<'_> {
                 taken |= taken << (1 << level);
             }
             let new = old & !taken;
-            let Some(b) = self.blocks.get_mut(block as usize) else { break };
+            let Some(b) = self.blocks.get_mut(block) else { break };
             b.map[word] = new;
             b.presence = b.presence & !(bits::EVERY_WORD << word) | bits::spread(bits::orders(new), word);
             bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));

@@ -4,7 +4,9 @@
 //! have in common (watermarks, totals, which region has what) is published by the holder of the region's lock before it lets go.
 //! Frame and pageblock numbers in here count from the region's first frame.
 
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, StateTable};
+use pageblock_frame::{
+    BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pageblocks, Pfn, StateTable,
+};
 
 use crate::bits;
 use crate::events::ZoneEvents;
@@ -20,7 +22,7 @@ pub(crate) const BLOCK_SHIFT: u32 = 9;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Region<'m> {
-    pub(crate) blocks: &'m mut [Pageblock],
+    pub(crate) blocks: Pageblocks<'m>,
     pub(crate) states: StateTable<'m>,
     /// One bit a pageblock, for the scanners of compaction: nothing to be found there.
     pub(crate) skip: &'m mut [u64],
@@ -50,6 +52,8 @@ pub(crate) struct Region<'m> {
     pub(crate) published_members: Members,
     /// Wholly free pageblocks that the zone knows of.
     pub(crate) published_whole: u32,
+    /// How far the zone knows that pageblocks have been opened.
+    pub(crate) published_opened: u32,
     /// Counts since boot.
     pub(crate) events: ZoneEvents,
 }
@@ -67,8 +71,7 @@ pub(crate) struct Totals {
 
 /// Storage of a region, all of it for the same pageblocks.
 pub(crate) struct RegionStorage<'m> {
-    pub(crate) blocks: &'m mut [Pageblock],
-    pub(crate) states: StateTable<'m>,
+    pub(crate) blocks: Pageblocks<'m>,
     pub(crate) skip: &'m mut [u64],
     pub(crate) free_area: FreeArea<'m>,
 }
@@ -76,12 +79,11 @@ pub(crate) struct RegionStorage<'m> {
 impl<'m> Region<'m> {
     /// A region without frames.
     pub(crate) fn new(storage: RegionStorage<'m>, base: Pfn, offset: u32, max_order: Order) -> Self {
-        let RegionStorage { blocks, states, skip, free_area } = storage;
-        blocks.fill(Pageblock::empty(MigrateType::Movable));
+        let RegionStorage { blocks, skip, free_area } = storage;
         Self {
             free_area,
+            states: blocks.states(),
             blocks,
-            states,
             skip,
             offset,
             base,
@@ -96,6 +98,7 @@ impl<'m> Region<'m> {
             published: Totals::default(),
             published_members: Members::default(),
             published_whole: 0,
+            published_opened: 0,
             events: ZoneEvents::default(),
         }
     }
@@ -111,7 +114,7 @@ impl Region<'_> {
     /// The block's presence as one word.
     #[inline(always)]
     pub(crate) fn presence(&self, block: u32) -> u64 {
-        self.blocks.get(block as usize).map_or(0, |b| b.presence)
+        self.blocks.get(block).map_or(0, |b| b.presence)
     }
 
     /// The most fragmented pageblock of the type, not wholly free, that serves `order < 9`.
@@ -124,7 +127,7 @@ impl Region<'_> {
     /// reserved and so in none of them.
     #[inline(always)]
     pub(crate) fn top_changed(&mut self, block: u32, change: TopChange) {
-        let Some(b) = self.blocks.get(block as usize) else { return };
+        let Some(b) = self.blocks.get(block) else { return };
         if b.reserved_by == 0 {
             self.free_area.change(b.migrate_type, block, change);
         }
@@ -133,7 +136,7 @@ impl Region<'_> {
     /// Sets the largest order of a pageblock that is not wholly free.
     #[inline(never)]
     pub(crate) fn set_top(&mut self, block: u32, top: u8) {
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         let old = core::mem::replace(&mut b.top, top);
         if old != top {
             self.top_changed(block, TopChange::of(old, top));
@@ -143,7 +146,7 @@ impl Region<'_> {
     /// Makes a pageblock's presence what its map says, if blocks have come back since: before anything is taken from it.
     #[inline(always)]
     pub(crate) fn freshen(&mut self, block: u32) {
-        if let Some(b) = self.blocks.get_mut(block as usize)
+        if let Some(b) = self.blocks.get_mut(block)
             && b.loose != 0
         {
             recompute(b);
@@ -153,7 +156,7 @@ impl Region<'_> {
     /// Recomputes the largest order of a pageblock that is not wholly free.
     pub(crate) fn refresh_top(&mut self, block: u32) {
         let top = bits::top_order(self.presence(block)).map_or(Pageblock::NO_TOP, |order| order as u8);
-        if self.blocks.get(block as usize).is_some_and(|b| b.top != top) {
+        if self.blocks.get(block).is_some_and(|b| b.top != top) {
             self.set_top(block, top);
         }
     }
@@ -161,7 +164,7 @@ impl Region<'_> {
     /// Reserves a pageblock with something free for the refills of one CPU: no search finds it any more.
     pub(crate) fn reserve(&mut self, block: u32, reserved_by: u16) {
         self.unreserve(block);
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         b.reserved_by = reserved_by;
         let (migrate_type, from) = (b.migrate_type, i32::from(b.top as i8));
         self.free_area.change(migrate_type, block, TopChange { from, to: -1 });
@@ -174,20 +177,20 @@ impl Region<'_> {
         let next = |&block: &u32| self.free_area.first_from(set, block + 1);
         core::iter::successors(self.free_area.first_from(set, 0), next)
             // `NO_TOP` is one below order 0, also as a signed number.
-            .any(|block| self.blocks.get(block as usize).is_some_and(|b| i32::from(b.top as i8) >= order as i32))
+            .any(|block| self.blocks.get(block).is_some_and(|b| i32::from(b.top as i8) >= order as i32))
     }
 
     /// Ends a pageblock's reservation, if it has one.
     #[inline(always)]
     pub(crate) fn unreserve(&mut self, block: u32) {
-        if self.blocks.get(block as usize).is_some_and(|b| b.reserved_by != 0) {
+        if self.blocks.get(block).is_some_and(|b| b.reserved_by != 0) {
             self.end_reservation(block);
         }
     }
 
     #[inline(never)]
     fn end_reservation(&mut self, block: u32) {
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         b.reserved_by = 0;
         let (migrate_type, to) = (b.migrate_type, i32::from(b.top as i8));
         self.free_area.set_reserved(migrate_type, block, Reserved::No);

@@ -105,7 +105,7 @@ impl<'m> Zone<'m> {
 }
 
 fn count_block(core: &Region<'_>, block: u32, counts: &mut FreeCounts) {
-    let Some(b) = core.blocks.get(block as usize) else { return };
+    let Some(b) = core.blocks.get(block) else { return };
     let of_type = &mut counts.by_type[b.migrate_type.index()];
     if b.is_wholly_free() {
         counts.wholly_free += 1;

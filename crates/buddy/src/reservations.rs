@@ -85,7 +85,7 @@ impl<'m> Zone<'m> {
             let batch = Batch { order: u32::from(refill.order.as_u8()), mark, least: least - got };
             let rest = out.get_mut(got..).unwrap_or_default();
             let taken = region.refill_from(block, batch, rest, &mut effort);
-            if region.blocks.get(block as usize).is_none_or(|b| b.top == Pageblock::NO_TOP) {
+            if region.blocks.get(block).is_none_or(|b| b.top == Pageblock::NO_TOP) {
                 region.unreserve(block);
             }
             self.publish(&mut region);
@@ -186,7 +186,7 @@ impl Region<'_> {
     /// Whether a pageblock is reserved for this owner and the refill's type, and serves its order.
     #[inline(always)]
     fn reservation_for(&self, refill: &Refill, owner: u16, block: u32) -> Own {
-        let Some(b) = self.blocks.get(block as usize) else { return Own::None };
+        let Some(b) = self.blocks.get(block) else { return Own::None };
         if b.reserved_by != owner || b.migrate_type as u8 != refill.migrate_type as u8 {
             return Own::None;
         }

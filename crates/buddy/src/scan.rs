@@ -136,7 +136,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     #[must_use]
     #[inline]
     pub fn map(&self, block: u32) -> [u64; BLOCK_WORDS] {
-        let map = |Looked { region, block }: Looked<'_, '_, P>| region.blocks.get(block as usize).map(|b| b.map);
+        let map = |Looked { region, block }: Looked<'_, '_, P>| region.blocks.get(block).map(|b| b.map);
         self.lock(block).and_then(map).unwrap_or([0; BLOCK_WORDS])
     }
 
@@ -218,7 +218,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     pub fn isolate(&self, block: u32) -> Option<[u64; BLOCK_WORDS]> {
         self.changing(block, |region, block| {
             withhold(region, block)?;
-            region.blocks.get(block as usize).map(|b| b.map)
+            region.blocks.get(block).map(|b| b.map)
         })?
     }
 
@@ -334,7 +334,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
 #[inline]
 fn withhold(region: &mut Region<'_>, block: u32) -> Option<()> {
-    let migrate_type = region.blocks.get(block as usize)?.migrate_type;
+    let migrate_type = region.blocks.get(block)?.migrate_type;
     if !migrate_type.is_ordinary() && migrate_type != MigrateType::Cma {
         return None;
     }
@@ -342,7 +342,7 @@ fn withhold(region: &mut Region<'_>, block: u32) -> Option<()> {
 }
 
 fn view(region: &Region<'_>, block: u32) -> Option<BlockView> {
-    let b = region.blocks.get(block as usize)?;
+    let b = region.blocks.get(block)?;
     let number = (region.offset >> BLOCK_SHIFT) + block;
     Some(BlockView::of(number, b, region.is_skipped(block)))
 }
@@ -355,12 +355,12 @@ fn blocks_of(index: u32, order: Order) -> Range<u32> {
 impl Region<'_> {
     fn take_place(&mut self, index: u32, order: Order, wanted: MigrateType) -> bool {
         let o = u32::from(order.as_u8());
-        let withheld = |block| self.blocks.get(block as usize).is_none_or(|b| b.migrate_type == MigrateType::Isolate);
+        let withheld = |block| self.blocks.get(block).is_none_or(|b| b.migrate_type == MigrateType::Isolate);
         if o > self.max_order || blocks_of(index, order).any(withheld) || !self.take_at(index, o) {
             return false;
         }
         for block in blocks_of(index, order) {
-            let ordinary = self.blocks.get(block as usize).is_some_and(|b| b.migrate_type.is_ordinary());
+            let ordinary = self.blocks.get(block).is_some_and(|b| b.migrate_type.is_ordinary());
             if o >= BLOCK_SHIFT && wanted.is_ordinary() && ordinary {
                 self.set_type(block, wanted);
             }
@@ -371,12 +371,12 @@ impl Region<'_> {
 
     /// Takes blocks of `order` below 6 out of a pageblock, exact runs before parts of larger ones.
     fn take_runs(&mut self, block: u32, order: u32, out: &mut [u32]) -> usize {
-        if order >= WORD_ORDER || self.blocks.get(block as usize).is_none_or(|b| b.free == 0) {
+        if order >= WORD_ORDER || self.blocks.get(block).is_none_or(|b| b.free == 0) {
             return 0;
         }
         let mut got = 0;
         self.edit_block(block, |core| {
-            let Some(b) = core.blocks.get_mut(block as usize) else { return };
+            let Some(b) = core.blocks.get_mut(block) else { return };
             for only_exact in [true, false] {
                 for (word, map) in b.map.iter_mut().enumerate() {
                     let runs = bits::runs(*map, order);
@@ -417,7 +417,7 @@ impl Region<'_> {
         }
         if masks != [0; BLOCK_WORDS] {
             self.edit_block(block, |core| {
-                if let Some(b) = core.blocks.get_mut(block as usize) {
+                if let Some(b) = core.blocks.get_mut(block) {
                     b.map.iter_mut().zip(masks).for_each(|(word, mask)| *word |= mask);
                 }
             });

@@ -10,7 +10,7 @@ use core::hint::cold_path;
 use core::ops::Range;
 
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{BLOCK_WORDS, BlockTable, MigrateType, Order, Pageblock, StateByte};
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
 
 use crate::bits::{self, WORD_ORDER};
 use crate::bulk::{Effort, Picked};
@@ -121,9 +121,6 @@ impl Region<'_> {
         picked: u64,
         effort: &mut Effort,
     ) -> Alike {
-        let Some(mut table) = BlockTable::new(self.blocks, self.states) else {
-            return Alike { left: 0, whole: false };
-        };
         // In memory, with all that is needed afterwards, so that the loop has the registers to itself.
         let mut growth = Growth {
             words: 0,
@@ -134,7 +131,7 @@ impl Region<'_> {
             free: &mut self.totals.free,
             effort,
         };
-        let mut visit = table.visit(blocks, picked, self.offset, state);
+        let mut visit = self.blocks.visit(blocks, picked, self.offset, state);
         let mut grown = 0u64;
         while let Some(mut frame) = visit.next() {
             frame.state().store(StateByte::INSIDE.raw(), Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The memory that a zone's metadata lives in.
 
 use pageblock_frame::Carver;
-use pageblock_frame::sync::{AtomicU8, Lock};
-use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, StateTable};
+use pageblock_frame::sync::Lock;
+use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pageblocks, Pfn, PfnRange, StateTable};
 
 use crate::free_area::{self, FreeArea};
 use crate::region::{Region, RegionStorage};
@@ -86,13 +86,11 @@ impl<'m> ZoneStorage<'m> {
     #[must_use]
     pub const fn bytes(span: PfnRange, max_order: Order) -> usize {
         let shape = Shape::of(span, max_order);
-        shape.blocks * size_of::<Pageblock>()
+        Pageblocks::bytes(shape.blocks, shape.states)
             + shape.regions() * size_of::<Lock<Region<'static>>>()
-            + shape.states * size_of::<AtomicU8>()
             + size_of::<Summary>()
             + CpuReservations::bytes(shape.blocks)
             + shape.words() * size_of::<u64>()
-            + align_of::<Pageblock>()
             + align_of::<Lock<Region<'static>>>()
             + size_of::<u64>()
     }
@@ -103,16 +101,10 @@ impl<'m> ZoneStorage<'m> {
             return None;
         }
         let shape = Shape::of(span, max_order);
-        let blocks = carver.take::<Pageblock>(shape.blocks)?;
-        // Behind what is aligned to cache lines, so that the state bytes of a word's 64 frames are one line.
-        #[cfg(not(loom))]
-        let states = carver.take::<AtomicU8>(shape.states)?;
-        // The model checker's atomics are not zeroes, but made one by one.
-        #[cfg(loom)]
-        let states = carver.take_with(shape.states, |_| Some(AtomicU8::new(0)))?;
-        let states = StateTable::new(states);
+        let blocks = Pageblocks::carve(shape.blocks, shape.states, carver)?;
+        let states = blocks.states();
         let words = carver.take::<u64>(shape.words())?;
-        let mut rest = Rest { blocks, words, states, base: base_of(span, max_order), max_order };
+        let mut rest = Rest { blocks: Some(blocks), words, base: base_of(span, max_order), max_order };
         let regions = carver.take_with(shape.regions(), |number| rest.region(number, &shape).map(Lock::new))?;
         let summary = carver.take_with(1, |_| Some(Summary::new()))?.first()?;
         let reservations = CpuReservations::carve(shape.blocks, carver)?;
@@ -122,9 +114,8 @@ impl<'m> ZoneStorage<'m> {
 
 /// What is left of a zone's storage after some regions.
 struct Rest<'m> {
-    blocks: &'m mut [Pageblock],
+    blocks: Option<Pageblocks<'m>>,
     words: &'m mut [u64],
-    states: StateTable<'m>,
     base: Pfn,
     max_order: Order,
 }
@@ -132,15 +123,13 @@ struct Rest<'m> {
 impl<'m> Rest<'m> {
     /// Cuts off the next region, which has this number.
     fn region(&mut self, number: usize, shape: &Shape) -> Option<Region<'m>> {
-        let rest = core::mem::take(&mut self.blocks);
-        let (blocks, rest) = rest.split_at_mut_checked(shape.region_blocks.min(rest.len()))?;
-        self.blocks = rest;
+        let (blocks, rest) = self.blocks.take()?.split_at(shape.region_blocks);
+        self.blocks = Some(rest);
         let skip = self.words(blocks.len().div_ceil(64))?;
         let (rows, _) = self.words(free_area::rows_needed(blocks.len()) * free_area::ROW)?.as_chunks_mut();
         let offset = number << shape.region_shift();
-        let states = self.states.part(offset, blocks.len() * PAGEBLOCK_FRAMES as usize);
         let free_area = FreeArea::new(rows, blocks.len());
-        let storage = RegionStorage { blocks, states, skip, free_area };
+        let storage = RegionStorage { blocks, skip, free_area };
         Some(Region::new(storage, self.base.add(offset as u64), offset as u32, self.max_order))
     }
 

@@ -4,7 +4,7 @@
 //! `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the decomposition into
 //! maximal runs is unique, and merging follows from the bits.
 
-use pageblock_frame::{MigrateType, Pageblock};
+use pageblock_frame::{MigrateType, Pageblock, Unopened};
 
 use crate::bits;
 use crate::free_area::FreeAreaId;
@@ -78,7 +78,7 @@ impl Region<'_> {
     #[inline(never)]
     pub(crate) fn give_whole(&mut self, index: u32) {
         let block = index >> BLOCK_SHIFT;
-        let Some(b) = self.blocks.get_mut(block as usize) else { return };
+        let Some(b) = self.blocks.get_mut(block) else { return };
         Self::fill(b, true);
         let migrate_type = b.migrate_type;
         self.add_free(migrate_type, 1 << BLOCK_SHIFT);
@@ -111,7 +111,7 @@ impl Region<'_> {
             let half = bits::ones(level);
             let buddy = at ^ (1 << level);
             if (word >> buddy) & half != half {
-                let other = self.blocks.get((block / 64 * 64 + buddy) as usize);
+                let other = self.blocks.get(block / 64 * 64 + buddy);
                 if !ADOPT
                     || other.is_none_or(|b| b.top != Pageblock::WHOLE)
                     || !self.adopt(block / 64 * 64 + buddy, level, migrate_type)
@@ -134,21 +134,20 @@ impl Region<'_> {
         if !migrate_type.is_ordinary() {
             return false;
         }
-        let members = first as usize..first as usize + (1 << level);
-        let Some(run) = self.blocks.get(members.clone()) else { return false };
-        if !run.iter().all(|b| b.is_wholly_free() && b.migrate_type.is_ordinary()) {
-            return false;
-        }
-        let same = |t: MigrateType| run.iter().all(|b| b.migrate_type == t);
-        if !same(run.first().map_or(migrate_type, |b| b.migrate_type)) {
-            // Several maximal runs, of several types: leave them.
+        let members = first..first + (1 << level);
+        let Some(old) = self.blocks.get(first).map(|b| b.migrate_type) else { return false };
+        // Several maximal runs, of several types, are left as they are.
+        let is_like = |block| self.blocks.get(block).is_some_and(|b| b.is_wholly_free() && b.migrate_type == old);
+        if !old.is_ordinary() || !members.clone().all(is_like) {
             return false;
         }
         for member in members {
-            let Some(b) = self.blocks.get_mut(member) else { return false };
-            let old = core::mem::replace(&mut b.migrate_type, migrate_type);
-            self.free_area.remove(old, Self::WHOLE, member as u32);
-            self.free_area.insert(migrate_type, Self::WHOLE, member as u32);
+            if !self.blocks.set_unopened(member, Unopened::Free(migrate_type)) {
+                let Some(b) = self.blocks.get_mut(member) else { return false };
+                b.migrate_type = migrate_type;
+            }
+            self.free_area.remove(old, Self::WHOLE, member);
+            self.free_area.insert(migrate_type, Self::WHOLE, member);
         }
         true
     }
@@ -159,6 +158,21 @@ impl Region<'_> {
         self.count_runs_of(set, block / 64, u64::MAX);
         self.free_area.remove(migrate_type, Self::WHOLE, block);
         self.count_runs_of(set, block / 64, 1);
+    }
+
+    /// Accounts for pageblocks that have not been opened and are free now, as movable ones. They merge with neighbours of that type only.
+    pub(crate) fn release_unopened(&mut self, first: u32, blocks: u32) {
+        let set = FreeAreaId::whole(MigrateType::Movable);
+        let end = first + blocks;
+        let mut at = first;
+        while at < end {
+            let next = ((at / 64 + 1) * 64).min(end);
+            self.count_runs_of(set, at / 64, u64::MAX);
+            self.free_area.insert_some(set, at / 64, (u64::MAX >> (64 - (next - at))) << (at % 64));
+            self.count_runs_of(set, at / 64, 1);
+            at = next;
+        }
+        self.add_free(MigrateType::Movable, u64::from(blocks) << BLOCK_SHIFT);
     }
 
     /// Adds the maximal runs of one word of a set to the counts, `by` times.

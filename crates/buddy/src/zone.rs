@@ -1,6 +1,6 @@
 //! A zone: its regions, what can be read without a lock, and the operations on single pageblocks.
 
-use pageblock_frame::sync::{AtomicU64, Interrupts, IrqGuard, Lock, Ordering};
+use pageblock_frame::sync::{AtomicU32, AtomicU64, Interrupts, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
     Hooks, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform,
@@ -89,6 +89,7 @@ pub enum Unreserve {
 /// | `regions` | the invariants of `Region` | the holder of a region's lock |
 /// | `summary` | what the regions' free areas have, exact while a region's lock is free | the holder of a region's lock |
 /// | `free`, `free_cma`, `highatomic`, `whole` | sums over the regions, up to changes that are not published yet | the same |
+/// | `opened`, `opened_end` | 0 to the number of frames; only grow | the holder of a region's lock |
 /// | `present`, `managed` | sums over the regions | the CPU that releases memory |
 /// | `reservations`, `stolen` | any: each is looked at again under its region's lock | any CPU |
 /// | `marks` | any; readers may see a mix of old and new | the CPU that recomputes watermarks; a boost |
@@ -143,6 +144,10 @@ pub struct Zone<'m> {
     pub(crate) highatomic: AtomicU64,
     /// Wholly free pageblocks.
     whole: AtomicU64,
+    /// All frames below this one have been opened.
+    opened: AtomicU32,
+    /// No frame from this one on has been.
+    opened_end: AtomicU32,
     pub(crate) present: AtomicU64,
     pub(crate) managed: AtomicU64,
     pub(crate) marks: Marks,
@@ -188,6 +193,8 @@ impl<'m> Zone<'m> {
             free_cma: AtomicU64::new(0),
             highatomic: AtomicU64::new(0),
             whole: AtomicU64::new(0),
+            opened: AtomicU32::new(0),
+            opened_end: AtomicU32::new(0),
             present: AtomicU64::new(0),
             managed: AtomicU64::new(0),
             marks: Marks::new(),
@@ -206,6 +213,9 @@ impl<'m> Zone<'m> {
             self.publish_unusable(region);
         }
         region.published = region.totals;
+        if region.blocks.opened_end() != region.published_opened {
+            self.publish_opened(region);
+        }
         if region.free_area.members() != region.published_members || region.free_area.whole() != region.published_whole
         {
             self.publish_members(region);
@@ -217,6 +227,38 @@ impl<'m> Zone<'m> {
         let (now, before) = (region.totals, region.published);
         self.free_cma.fetch_add(now.free_cma.wrapping_sub(before.free_cma), Ordering::Relaxed);
         self.highatomic.fetch_add(now.highatomic.wrapping_sub(before.highatomic), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn publish_opened(&self, region: &mut Region<'_>) {
+        region.published_opened = region.blocks.opened_end();
+        let end = (region.offset + (region.published_opened << BLOCK_SHIFT)).min(self.states.len() as u32);
+        // Relaxed: says only how far it is of use to look.
+        self.opened_end.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// All frames below this index have been opened, so that their state bytes may be read by a CPU that has called this. It grows, by one
+    /// pageblock a call at least, as long as there are opened ones above.
+    #[inline]
+    #[must_use]
+    pub fn opened_frames<P: Platform>(&self) -> u32 {
+        // Acquire: pairs with the release in `open_more`.
+        let opened = self.opened.load(Ordering::Acquire);
+        if opened < self.opened_end.load(Ordering::Relaxed) { self.open_more::<P>(opened) } else { opened }
+    }
+
+    /// All frames below `opened` have been opened, and some above.
+    #[cold]
+    #[inline(never)]
+    fn open_more<P: Platform>(&self, opened: u32) -> u32 {
+        let Some(Place { mut region, .. }) = self.lock_at::<P>(opened) else { return opened };
+        if region.offset as usize + region.blocks.opened_frames() <= opened as usize {
+            region.blocks.open_next();
+        }
+        let now = region.offset + region.blocks.opened_frames() as u32;
+        self.publish(&mut region);
+        // Release: what this CPU has seen written is seen by a CPU that reads the number. Regions below have been opened before.
+        self.opened.fetch_max(now, Ordering::AcqRel).max(now)
     }
 
     #[inline(never)]
@@ -345,7 +387,7 @@ impl<'m> Zone<'m> {
         let index = self.index_of(pfn)?;
         let of = |region: &mut Region<'m>| {
             let block = (index - region.offset) >> BLOCK_SHIFT;
-            region.blocks.get(block as usize).map(|b| b.migrate_type)
+            region.blocks.get(block).map(|b| b.migrate_type)
         };
         self.locked(self.region_of(index), of).flatten()
     }
@@ -376,7 +418,7 @@ impl<'m> Zone<'m> {
         let place = self.index_of(pfn).and_then(|index| self.lock_at::<P>(index));
         let Some(Place { mut region, index }) = place else { return false };
         let block = index >> BLOCK_SHIFT;
-        let done = region.blocks.get(block as usize).is_some_and(|b| b.migrate_type.is_ordinary());
+        let done = region.blocks.get(block).is_some_and(|b| b.migrate_type.is_ordinary());
         if done {
             region.set_type(block, MigrateType::HighAtomic);
         }

@@ -1,6 +1,7 @@
 //! A pageblock: 512 frames, one cache line of free bits and one line of what is derived from them.
 
 use core::fmt;
+use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::num::NonZeroU64;
@@ -101,6 +102,19 @@ impl Pageblock {
         }
     }
 
+    /// A block with all of its frames free, in none of the sets yet.
+    #[must_use]
+    pub const fn wholly_free(migrate_type: MigrateType) -> Self {
+        Self {
+            map: [u64::MAX; BLOCK_WORDS],
+            presence: 0xff << (6 * BLOCK_WORDS),
+            free: PAGEBLOCK_FRAMES as u16,
+            managed: PAGEBLOCK_FRAMES as u16,
+            top: Self::WHOLE,
+            ..Self::empty(migrate_type)
+        }
+    }
+
     /// True if all 512 frames are free.
     #[must_use]
     #[inline(always)]
@@ -119,66 +133,22 @@ impl fmt::Debug for Pageblock {
     }
 }
 
-/// The pageblocks of a zone and the state bytes of their frames, looked up together with one check.
+/// Frames of [`Pageblocks`](crate::Pageblocks) on the way through a list of indices; see there.
 ///
 /// # Invariants
-/// There is a pageblock for every frame.
-///
-/// ```
-/// use pageblock_frame::{BlockTable, MigrateType, Pageblock, StateByte, StateTable, sync::AtomicU8};
-/// let states: Vec<AtomicU8> = (0..1000).map(|_| AtomicU8::new(0)).collect();
-/// let mut blocks = [Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Unmovable)];
-/// let mut table = BlockTable::new(&mut blocks, StateTable::new(&states)).unwrap();
-/// let mut visit = table.visit(&[999, 7, 1000, 3], 0b1101, 0, StateByte::INSIDE);
-/// let mut frame = visit.next().unwrap();
-/// assert_eq!((frame.index(), frame.block().migrate_type), (999, MigrateType::Unmovable));
-/// assert_eq!(frame.set(1 << 999 % 8), 0x80);
-/// assert!(visit.next().is_none()); // there is no frame 1000
-/// assert_eq!(visit.left(), 0b1100);
-/// assert_eq!(blocks[1].map[7], 1 << 39);
-/// assert!(BlockTable::new(&mut blocks[..1], StateTable::new(&states)).is_none());
-/// ```
-#[derive(Debug)]
-pub struct BlockTable<'b, 'm> {
-    blocks: &'b mut [Pageblock],
-    states: StateTable<'m>,
-}
-
-impl<'b, 'm> BlockTable<'b, 'm> {
-    /// Both tables, if every frame has a pageblock.
-    #[must_use]
-    #[inline]
-    pub const fn new(blocks: &'b mut [Pageblock], states: StateTable<'m>) -> Option<Self> {
-        if states.len().div_ceil(PAGEBLOCK_FRAMES as usize) <= blocks.len() {
-            Some(Self { blocks, states })
-        } else {
-            None
-        }
-    }
-
-    /// Of the frames with these indices those that `picked` has a bit for, one after the other, up to the first that does not exist or is
-    /// not in this state. `origin` is the index of the table's first frame.
-    #[inline]
-    pub fn visit<'i>(&mut self, indices: &'i [u32], picked: u64, origin: u32, state: StateByte) -> Visit<'_, 'm, 'i> {
-        let there = if indices.len() < 64 { (1 << indices.len()) - 1 } else { u64::MAX };
-        let blocks = NonNull::from_mut(&mut *self.blocks).cast();
-        Visit { blocks, states: self.states, indices, left: picked & there, origin, state, borrow: PhantomData }
-    }
-}
-
-/// Frames of a [`BlockTable`] on the way through a list of indices; see there.
-///
-/// # Invariants
-/// `blocks` is the table's, borrowed for `'t`. Each bit of `left` is the place of an index.
+/// There is an opened pageblock in `blocks`, borrowed for `'t`, for each frame below `opened`, which has a state byte. Each bit of `left` is
+/// the place of an index.
 #[derive(Debug)]
 pub struct Visit<'t, 'm, 'i> {
-    blocks: NonNull<Pageblock>,
-    states: StateTable<'m>,
-    indices: &'i [u32],
-    left: u64,
-    origin: u32,
-    state: StateByte,
-    borrow: PhantomData<&'t mut [Pageblock]>,
+    pub(crate) blocks: NonNull<Pageblock>,
+    pub(crate) states: StateTable<'m>,
+    /// All frames below this one have been opened.
+    pub(crate) opened: usize,
+    pub(crate) indices: &'i [u32],
+    pub(crate) left: u64,
+    pub(crate) origin: u32,
+    pub(crate) state: StateByte,
+    pub(crate) borrow: PhantomData<&'t mut [Pageblock]>,
 }
 
 impl<'m> Visit<'_, 'm, '_> {
@@ -199,7 +169,13 @@ impl<'m> Visit<'_, 'm, '_> {
         let at = NonZeroU64::new(self.left)?.trailing_zeros();
         // SAFETY: by the invariants there is an index at each place.
         let index = unsafe { self.indices.get_unchecked(at as usize) }.wrapping_sub(self.origin);
-        let state = self.states.byte(index)?;
+        let state = if (index as usize) < self.opened {
+            // SAFETY: by the invariants.
+            unsafe { self.states.start().add(index as usize).as_ref() }
+        } else {
+            cold_path();
+            self.states.byte(index)?
+        };
         if state.load(Ordering::Relaxed) != self.state.raw() {
             return None;
         }
@@ -207,8 +183,8 @@ impl<'m> Visit<'_, 'm, '_> {
         // Eight frames are a byte of the map, and a pageblock is as long as two maps. Wide, so that nothing is widened later.
         let eight = index as usize / 8;
         let line = eight & !(8 * BLOCK_WORDS - 1);
-        // SAFETY: the frame exists, so that its pageblock does, by `BlockTable`'s invariant; the byte of the map is one of the 64 with
-        // which the pageblock begins.
+        // SAFETY: the frame has a state byte that may be read, so that its pageblock is there and has been opened; the byte of the map is one
+        // of the 64 with which the pageblock begins.
         unsafe {
             let lines = self.blocks.cast::<u8>().add(line);
             let eight = lines.add(if cfg!(target_endian = "little") { eight } else { eight ^ 7 });
@@ -310,10 +286,12 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(loom))]
     fn each_frame_has_its_bit_and_its_pageblock() {
-        let states: std::vec::Vec<AtomicU8> = (0..1024).map(|_| AtomicU8::new(0)).collect();
-        let mut blocks = [Pageblock::empty(MigrateType::Movable), Pageblock::empty(MigrateType::Movable)];
-        let mut table = BlockTable::new(&mut blocks, StateTable::new(&states)).unwrap();
+        let mut raw = std::vec![core::mem::MaybeUninit::uninit(); crate::Pageblocks::bytes(2, 1024)];
+        let mut table = crate::Pageblocks::carve(2, 1024, &mut crate::Carver::new(&mut raw)).unwrap();
+        let _ = table.get_mut(0);
+        let _ = table.get_mut(1);
         for first in (0..1024).step_by(64) {
             let some: std::vec::Vec<u32> = (first..first + 64).map(|index| index + 5000).collect();
             let mut visit = table.visit(&some, u64::MAX, 5000, StateByte::INSIDE);
@@ -328,7 +306,7 @@ mod tests {
             }
             assert_eq!(visit.left(), 0);
         }
-        assert!(blocks.iter().all(|block| block.map == [u64::MAX; BLOCK_WORDS]));
-        assert_eq!(states[777].load(Ordering::Relaxed), 777u32 as u8);
+        assert!(table.iter().all(|block| block.map == [u64::MAX; BLOCK_WORDS]));
+        assert_eq!(table.states().get(777).raw(), 777u32 as u8);
     }
 }

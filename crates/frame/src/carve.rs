@@ -75,6 +75,13 @@ impl<'m> Carver<'m> {
         }
     }
 
+    /// Room for `count` values, aligned and not initialised, or `None` (with nothing taken) if the bytes do not suffice.
+    pub fn take_uninit<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
+        let start = self.claim::<T>(count)?.cast();
+        // SAFETY: `start` is aligned for `T`, valid for `count` values and exclusive for 'm; nothing need be initialised.
+        Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
+    }
+
     /// A slice of `count` values made by `value`, aligned. `None` if the bytes do not suffice (with nothing taken), or if
     /// `value` has none. The values are never dropped.
     ///

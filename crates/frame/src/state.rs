@@ -19,9 +19,15 @@
 //! `tt` is the migrate type for the three ordinary types; 3 stands for any other, and such a block never goes
 //! through a per-CPU list.
 
-use crate::sync::{AtomicU8, Ordering};
-use crate::{MigrateType, Order};
+use core::mem::MaybeUninit;
+use core::ops::Range;
 
+use crate::opening::Opening;
+use crate::sync::{AtomicU8, Ordering};
+use crate::{MigrateType, Order, PAGEBLOCK_FRAMES};
+
+/// Frames of a pageblock.
+const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
 /// The low four bits: the order.
 const ORDER_BITS: u8 = 0x0f;
 const TYPE_SHIFT: u32 = 4;
@@ -188,6 +194,22 @@ impl StateByte {
         }
     }
 
+    /// Makes 64 frames the same. Only their owner may.
+    #[inline]
+    pub fn fill(self, frames: &[AtomicU8; 64]) {
+        for byte in frames {
+            byte.store(self.0, Ordering::Relaxed);
+        }
+    }
+
+    /// True if each of 64 frames heads a block of this kind and order, of whatever type.
+    #[must_use]
+    #[inline]
+    pub fn are_all(self, frames: &[AtomicU8; 64]) -> bool {
+        let differing = frames.iter().fold(0, |found, byte| found | byte.load(Ordering::Relaxed) ^ self.0);
+        StateByte(differing).without_type() == 0
+    }
+
     /// The same kind of head with another order.
     #[must_use]
     #[inline(always)]
@@ -227,7 +249,10 @@ impl StateByte {
     }
 }
 
-/// The state bytes of a run of frames, indexed from the first frame's.
+/// The state bytes of a run of frames, indexed from the first frame's, which begins a pageblock.
+///
+/// The bytes of a pageblock that has not been [opened](crate::Pageblocks) have never been written. They are not read: what the frames are
+/// is known of the pageblock as a whole.
 ///
 /// ```
 /// use pageblock_frame::{FrameState, MigrateType, Order, StateByte, StateTable, sync::AtomicU8};
@@ -239,17 +264,51 @@ impl StateByte {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StateTable<'m> {
-    pub(crate) bytes: &'m [AtomicU8],
+    bytes: &'m [MaybeUninit<AtomicU8>],
+    /// One for each pageblock; none at all if all have been opened.
+    openings: &'m [Opening],
 }
 
 impl<'m> StateTable<'m> {
     /// The table over these bytes.
     #[must_use]
     pub const fn new(bytes: &'m [AtomicU8]) -> Self {
-        Self { bytes }
+        // SAFETY: as many values of the same layout; nothing is written through the slice but values.
+        let bytes = unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) };
+        Self { bytes, openings: &[] }
     }
 
-    /// The first byte; what it points to lives for `'m`.
+    /// The table over bytes of which those of a pageblock are written when it is opened.
+    pub(crate) const fn deferred(bytes: &'m [MaybeUninit<AtomicU8>], openings: &'m [Opening]) -> Self {
+        Self { bytes, openings }
+    }
+
+    /// How far a pageblock has come into being; `None` if all have been opened.
+    #[inline(always)]
+    pub(crate) fn opening(&self, block: u32) -> Option<&'m Opening> {
+        self.openings.get(block as usize)
+    }
+
+    /// True if the bytes of a pageblock have been written, and may be read.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_opened(&self, block: u32) -> bool {
+        self.opening(block).is_none_or(Opening::is_opened)
+    }
+
+    /// How many pageblocks from `first` on, up to `most`, have not been opened.
+    #[must_use]
+    pub fn unopened_run(&self, first: u32, most: u32) -> u32 {
+        let rest = self.openings.get(first as usize..).unwrap_or_default();
+        rest.iter().take(most as usize).take_while(|opening| !opening.is_opened()).count() as u32
+    }
+
+    /// The openings of some pageblocks.
+    pub(crate) fn openings(&self, blocks: Range<u32>) -> &'m [Opening] {
+        self.openings.get(blocks.start as usize..blocks.end as usize).unwrap_or_default()
+    }
+
+    /// Where the first byte is; what it points to lives for `'m`.
     #[must_use]
     pub const fn start(&self) -> core::ptr::NonNull<AtomicU8> {
         core::ptr::NonNull::from_ref(self.bytes).cast()
@@ -268,75 +327,85 @@ impl<'m> StateTable<'m> {
         self.bytes.is_empty()
     }
 
-    /// The atomic byte of a frame, or `None` past the end.
+    /// The atomic byte of a frame, or `None` past the end and in a pageblock that has not been opened.
     #[must_use]
     #[inline(always)]
     pub fn byte(&self, index: u32) -> Option<&'m AtomicU8> {
-        self.bytes.get(index as usize)
+        let byte = self.bytes.get(index as usize)?;
+        // SAFETY: the pageblock's bytes were written before it was opened.
+        self.is_opened(index / BLOCK).then(|| unsafe { byte.assume_init_ref() })
     }
 
-    /// The atomic byte of the frame with this index, of any width, or `None` past the end.
+    /// The same of the frame with this index, of any width.
     #[must_use]
     #[inline(always)]
     pub fn byte_at(&self, index: u64) -> Option<&'m AtomicU8> {
-        usize::try_from(index).ok().and_then(|index| self.bytes.get(index))
+        self.byte(u32::try_from(index).ok()?)
     }
 
     /// What a frame is now; [`StateByte::HOLE`] past the end.
     #[must_use]
     #[inline(always)]
     pub fn get(&self, index: u32) -> StateByte {
-        match self.bytes.get(index as usize) {
+        match self.byte(index) {
             Some(byte) => StateByte(byte.load(Ordering::Relaxed)),
+            None if (index as usize) < self.len() => {
+                self.opening(index / BLOCK).map_or(StateByte::HOLE, Opening::state)
+            }
             None => StateByte::HOLE,
         }
     }
 
-    /// Makes a frame something else. Only its owner may; past the end nothing happens.
+    /// Makes a frame something else. Only its owner may; past the end, and where nothing has been opened, nothing happens.
     #[inline(always)]
     pub fn set(&self, index: u32, state: StateByte) {
-        if let Some(byte) = self.bytes.get(index as usize) {
+        if let Some(byte) = self.byte(index) {
             byte.store(state.0, Ordering::Relaxed);
         }
     }
 
-    /// The table of the 64 frames from `first` on, or of as many of them as there are.
-    #[must_use]
-    #[inline(always)]
-    pub fn word(&self, first: u32) -> StateTable<'m> {
-        let rest = self.bytes.get(first as usize..).unwrap_or_default();
-        Self { bytes: rest.get(..64).unwrap_or(rest) }
-    }
-
-    /// The table of up to `frames` frames from `first` on, or of as many of them as there are.
+    /// The table of up to `frames` frames from `first` on, which begins a pageblock, or of as many of them as there are.
     #[must_use]
     pub fn part(&self, first: usize, frames: usize) -> StateTable<'m> {
         let rest = self.bytes.get(first..).unwrap_or_default();
-        Self { bytes: rest.get(..frames).unwrap_or(rest) }
+        let openings = self.openings.get(first / BLOCK as usize..).unwrap_or_default();
+        let blocks = frames.div_ceil(BLOCK as usize).min(openings.len());
+        Self { bytes: rest.get(..frames).unwrap_or(rest), openings: openings.get(..blocks).unwrap_or_default() }
     }
 
-    /// Makes every frame of the table the same. Only their owner may.
-    #[inline]
-    pub fn fill(&self, state: StateByte) {
-        for byte in self.bytes {
-            byte.store(state.0, Ordering::Relaxed);
-        }
+    /// The bytes of up to `frames` frames of one pageblock from `index` on; none if it has not been opened.
+    #[inline(always)]
+    pub(crate) fn run(&self, index: u32, frames: u32) -> &'m [AtomicU8] {
+        let frames = frames.min(BLOCK - index % BLOCK) as usize;
+        let rest = self.bytes.get(index as usize..).unwrap_or_default();
+        let some = if self.is_opened(index / BLOCK) { rest.get(..frames).unwrap_or(rest) } else { &[] };
+        // SAFETY: the pageblock's bytes were written before it was opened.
+        unsafe { some.assume_init_ref() }
     }
 
-    /// True if every frame of the table heads a block of the kind and order of `state`, of whatever type.
-    #[must_use]
-    #[inline]
-    pub fn all_are(&self, state: StateByte) -> bool {
-        let differing = self.bytes.iter().fold(0, |found, byte| found | byte.load(Ordering::Relaxed) ^ state.0);
-        StateByte(differing).without_type() == 0
-    }
-
-    /// The bytes of the 64 frames from `first` on, if there are that many: for loops over the bits of a word, which need no
-    /// check of each index.
+    /// The bytes of the 64 frames from `first` on, a multiple of 64, if there are that many and they have been opened: for loops over the
+    /// bits of a word, which need no check of each index.
     #[must_use]
     #[inline(always)]
     pub fn chunk(&self, first: u32) -> Option<&'m [AtomicU8; 64]> {
-        self.bytes.get(first as usize..).and_then(|rest| rest.first_chunk())
+        self.run(first, 64).first_chunk()
+    }
+
+    /// Writes the bytes of a pageblock for the first time.
+    pub(crate) fn write_block(&self, block: u32, state: StateByte) {
+        let rest = self.bytes.get((block * BLOCK) as usize..).unwrap_or_default();
+        let bytes = rest.get(..BLOCK as usize).unwrap_or(rest);
+        #[cfg(loom)]
+        for byte in bytes {
+            // SAFETY: the model's bytes are values from the beginning.
+            unsafe { byte.assume_init_ref() }.store(state.0, Ordering::Relaxed);
+        }
+        // SAFETY: 1. the bytes are borrowed for 'm, and writable, since each is in a cell. 2. No other CPU reads or writes them before the
+        // pageblock is opened, which the caller does afterwards.
+        #[cfg(not(loom))]
+        unsafe {
+            bytes.as_ptr().cast_mut().cast::<u8>().write_bytes(state.0, bytes.len());
+        }
     }
 
     /// The head, and its state, of the block that a frame is in: itself, or the nearest head below it that reaches it.

@@ -61,13 +61,6 @@ const fn heads8(bytes: u64) -> u64 {
 }
 
 impl StateTable<'_> {
-    /// The raw bytes of up to `frames` frames from `index` on; fewer at the end.
-    #[inline(always)]
-    fn run(&self, index: u32, frames: usize) -> &[AtomicU8] {
-        let rest = self.bytes.get(index as usize..).unwrap_or_default();
-        rest.get(..frames).unwrap_or(rest)
-    }
-
     /// The state bytes of eight frames from `index` on as one number, the first in the low bits; 0 past the end.
     ///
     /// ```
@@ -111,15 +104,23 @@ impl StateTable<'_> {
     #[must_use]
     #[inline]
     pub fn any_movable(&self, index: u32, frames: u32) -> bool {
-        let end = (index as usize).saturating_add(frames as usize);
-        if frames as u64 == PAGEBLOCK_FRAMES
-            && let Some(block) = self.bytes.get(index as usize..end)
-            && let Some(block) = block.first_chunk::<{ PAGEBLOCK_FRAMES as usize }>()
-        {
+        if let Some(block) = self.run(index, frames).first_chunk::<{ PAGEBLOCK_FRAMES as usize }>() {
             // The usual question, with a length that the compiler knows.
-            return any_movable_in(block);
+            return any_movable_in(block) || frames > PAGEBLOCK_FRAMES as u32 && self.any_movable_after(index, frames);
         }
-        any_movable_in(self.run(index, frames as usize))
+        self.any_movable_after(index, frames)
+    }
+
+    fn any_movable_after(&self, index: u32, frames: u32) -> bool {
+        let (mut at, end) = (u64::from(index), u64::from(index) + u64::from(frames));
+        while at < end.min(self.len() as u64) {
+            let next = (at / PAGEBLOCK_FRAMES + 1) * PAGEBLOCK_FRAMES;
+            if any_movable_in(self.run(at as u32, (end - at).min(PAGEBLOCK_FRAMES) as u32)) {
+                return true;
+            }
+            at = next;
+        }
+        false
     }
 }
 

@@ -154,13 +154,13 @@ impl<P: Platform> PcpLists<'_, P> {
     pub fn handle_kick(&self) {
         let Some(mut guard) = self.areas.enter() else { return };
         let lists = guard.lists_mut();
-        let seen = lists.answer(Signals::RESIZE);
+        let seen = self.answer(lists, Signals::RESIZE);
         if seen.has(Signals::RESIZE) {
             self.apply_sizes(lists);
         }
         if seen.has(Signals::DRAIN) {
             self.drain_whole(lists);
-            lists.answer(Signals::DRAIN);
+            self.answer(lists, Signals::DRAIN);
         }
     }
 
@@ -213,7 +213,7 @@ impl<P: Platform> PcpLists<'_, P> {
         }
         let mut guard = self.areas.take_over(cpu).ok_or(PcpError::Online(cpu))?;
         self.drain_whole(guard.lists_mut());
-        guard.lists_mut().answer(Signals::DRAIN);
+        self.answer(guard.lists_mut(), Signals::DRAIN);
         Ok(())
     }
 

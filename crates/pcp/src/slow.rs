@@ -120,7 +120,10 @@ impl<P: Platform> PcpLists<'_, P> {
             }
         }
         let refill = Refill { order: list.order(), migrate_type, cpu: Self::own_cpu(), least };
-        lists.fill(list, room, |slots| self.zone.refill::<P>(refill, slots))
+        let got = lists.fill(list, room, |slots| self.zone.refill::<P>(refill, slots));
+        // The pageblock may have been opened for this refill.
+        lists.show(self.zone.opened_frames::<P>());
+        got
     }
 
     /// Puts a batch of the depot on an empty list. Returns its blocks.
@@ -268,7 +271,10 @@ impl<P: Platform> PcpLists<'_, P> {
             return self.zone.free::<P>(pfn, order);
         };
         let using = self.attend(guard.lists_mut());
-        let Some(byte) = guard.lists().frame_always(index) else { return Err(FreeError::OutOfRange) };
+        let Some(byte) = self.zone.states().byte_at(index) else {
+            drop(guard);
+            return self.zone.free::<P>(pfn, order);
+        };
         let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
         let typed = state.migrate_type().filter(|&t| state == StateByte::allocated(order, t) && using == Use::Full);
         let Some((migrate_type, list)) = typed.and_then(|t| Some((t, List::of(self.config.set, order, t)?))) else {
@@ -287,15 +293,20 @@ impl<P: Platform> PcpLists<'_, P> {
         Ok(())
     }
 
+    /// Answers signals that have been carried out; frames that have been opened meanwhile become visible.
+    pub(crate) fn answer(&self, lists: &CpuLists<'_>, done: Signals) -> Signals {
+        lists.answer(done, self.zone.opened_frames::<P>())
+    }
+
     /// Answers what the others have asked for, as far as one call may go, and says what the lists are good for now.
     fn attend(&self, lists: &mut CpuLists<'_>) -> Use {
-        let seen = lists.answer(Signals::RESIZE);
+        let seen = self.answer(lists, Signals::RESIZE);
         if seen.has(Signals::RESIZE) {
             self.apply_sizes(lists);
         }
         if seen.has(Signals::DRAIN) {
             if self.drain_some(lists, self.config.call_limit) {
-                lists.answer(Signals::DRAIN);
+                self.answer(lists, Signals::DRAIN);
             }
             return Use::Not;
         }

@@ -92,7 +92,7 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
     #[must_use]
     pub fn obstacle(&self, block: u32) -> Option<NonZeroU16> {
         let Looked { region, block } = self.lock(block)?;
-        region.blocks.get(block as usize).and_then(obstacle_of)
+        region.blocks.get(block).and_then(obstacle_of)
     }
 
     /// Forgets what was left with the pageblocks `first + i` for which bit `i` of `which` is set.
@@ -104,7 +104,14 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
     pub fn clear_notes(&self) {
         for first in (0..self.blocks()).step_by(LOOKS_PER_HOLD as usize) {
             let Some(Looked { mut region, block }) = self.lock(first) else { return };
-            region.blocks.iter_mut().skip(block as usize).take(LOOKS_PER_HOLD as usize).for_each(forget);
+            for block in block..block + LOOKS_PER_HOLD {
+                // What has not been opened has no notes.
+                if region.blocks.unopened(block).is_none()
+                    && let Some(b) = region.blocks.get_mut(block)
+                {
+                    forget(b);
+                }
+            }
         }
     }
 
@@ -116,11 +123,11 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
             let Some(Looked { mut region, .. }) = self.lock(lowest) else { return };
             let offset = region.offset >> BLOCK_SHIFT;
             for i in Ones(left) {
-                let Some(b) = region.blocks.get_mut((first + i - offset) as usize) else { break };
+                let Some(b) = region.blocks.get_mut(first + i - offset) else { break };
                 change(i, b);
                 left &= left - 1;
             }
-            if region.blocks.get((lowest - offset) as usize).is_none() {
+            if region.blocks.get(lowest - offset).is_none() {
                 return;
             }
         }

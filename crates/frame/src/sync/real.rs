@@ -117,6 +117,12 @@ macro_rules! atomic {
                 point();
                 self.0.fetch_sub(value, order)
             }
+
+            /// The larger of both stays; returns the old value.
+            #[inline(always)]
+            pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_max(value, order)
+            }
         }
     };
 }

@@ -82,21 +82,32 @@ impl<'a> CpuLists<'a> {
     pub(crate) fn frame(&self, index: u64) -> Option<&'a AtomicU8> {
         // Relaxed: a signal that comes now is answered by the next operation.
         if index < u64::from(self.area().visible_frames.load(Ordering::Relaxed)) {
-            // SAFETY: `visible_frames` is 0 or the length of the state table.
+            // SAFETY: `visible_frames` is 0 or so many frames from the first on as have been opened.
             return Some(unsafe { self.state(index as usize) });
         }
         None
     }
 
-    /// The state byte of a frame, signal or not; `None` if the zone has no such frame.
+    /// The state byte of a block's head that is on a list, signal or not; `None` if the zone has no such frame.
     #[inline]
     pub(crate) fn frame_always(&self, index: u64) -> Option<&'a AtomicU8> {
-        // SAFETY: below the length of the state table.
+        // SAFETY: below the length of the state table, and a block of a list, whose pageblock has been opened.
         (index < u64::from(self.common().frames)).then(|| unsafe { self.state(index as usize) })
     }
 
-    /// Answers signals, which have been carried out before this call. Returns those that were set.
-    pub(crate) fn answer(&self, done: Signals) -> Signals {
-        self.area().answer(done, self.common().frames)
+    /// Makes the first `frames` frames visible, whose state bytes may be read, unless a signal waits.
+    #[inline]
+    pub(crate) fn show(&self, frames: u32) {
+        // Relaxed: a signal that comes now is seen by the answer.
+        let visible = self.area().visible_frames.load(Ordering::Relaxed);
+        if visible != 0 && visible < frames {
+            self.answer(Signals::NONE, frames);
+        }
+    }
+
+    /// Answers signals, which have been carried out before this call, and makes the first `frames` frames visible, whose state bytes may be
+    /// read. Returns those that were set.
+    pub(crate) fn answer(&self, done: Signals, frames: u32) -> Signals {
+        self.area().answer(done, frames.min(self.common().frames))
     }
 }

@@ -6,7 +6,7 @@
 //! | word | written by | meaning |
 //! |---|---|---|
 //! | `busy` | the owner only | set while code on this CPU works in the area; an interrupt that finds it set stays out |
-//! | `visible_frames` | every CPU | the number of frames that may be touched: all of the zone, or 0 while a signal waits for an answer |
+//! | `visible_frames` | every CPU | the number of frames whose state bytes may be touched: those of the zone up to the first pageblock that was never opened, or 0 while a signal waits for an answer |
 //! | `signals` | every CPU | requests of other CPUs to the owner, one bit each ([`Signals`]) |
 //!
 //! The owner's way in and out ([`Areas::enter`]) is a plain store each, with compiler fences: no lock, no atomic

@@ -13,6 +13,8 @@ use super::busy::StoreTag;
 pub(crate) struct Signals(u32);
 
 impl Signals {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self(0);
     /// Empty the lists.
     pub(crate) const DRAIN: Self = Self(1);
     /// Pageblocks of the zone are isolated: put nothing on a list.

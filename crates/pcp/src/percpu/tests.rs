@@ -106,15 +106,15 @@ fn a_signal_is_noticed_and_answered() {
         assert!(lists.pop(list(1)).is_none() && lists.frame(0).is_none());
         assert!(lists.frame_always(299).is_some() && lists.frame_always(300).is_none());
         areas.signal(cpu, Signals::ISOLATE);
-        assert_eq!(lists.answer(Signals::DRAIN), Signals::DRAIN | Signals::ISOLATE);
+        assert_eq!(lists.answer(Signals::DRAIN, u32::MAX), Signals::DRAIN | Signals::ISOLATE);
         assert!(lists.frame(0).is_none(), "one signal is left");
-        assert_eq!(lists.answer(Signals::ISOLATE), Signals::ISOLATE);
+        assert_eq!(lists.answer(Signals::ISOLATE, u32::MAX), Signals::ISOLATE);
         assert!(!areas.signals(cpu).unwrap().has(Signals::DRAIN | Signals::ISOLATE));
         assert_eq!(lists.pop(list(1)).map(|found| found.0), Some(42));
         areas.signal(cpu, Signals::RESIZE);
         areas.withdraw(cpu, Signals::RESIZE);
         assert!(lists.frame(0).is_none(), "noticed at the next answer");
-        lists.answer(Signals::DRAIN);
+        lists.answer(Signals::DRAIN, u32::MAX);
         assert!(lists.frame(0).is_some());
     });
 }
@@ -130,7 +130,7 @@ fn no_signal_makes_a_cpu_count_as_offline_or_taken() {
         areas.enter().unwrap().go_offline();
         let mut guard = areas.take_over(cpu).unwrap();
         areas.withdraw(cpu, all);
-        guard.lists_mut().answer(all);
+        guard.lists_mut().answer(all, u32::MAX);
         assert!(areas.take_over(cpu).is_none(), "the guard is still the only one");
         drop(guard);
         assert!(areas.take_over(cpu).is_some());

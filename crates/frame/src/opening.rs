@@ -1,0 +1,133 @@
+//! Pageblocks whose metadata does not exist yet: what is known of them instead, in one byte.
+//!
+//! | byte | pageblock | its line | state of its frames |
+//! |---|---|---|---|
+//! | 0 | nothing of it belongs to the allocator | [`Pageblock::empty`] | `Inside` |
+//! | 1 to 3 | all of it is free, as one of the three ordinary types | all bits set | `Inside` |
+//! | 4 | nothing of it belongs to the allocator, all of it exists | as 0 | `Reserved` |
+//! | 5 | nothing of it exists | as 0 | `Hole` |
+//! | 6 | opened: what its line and its state bytes say | written | written |
+//!
+//! The holder of the region's lock writes the line and the state bytes, and then the 6, which stays (release). A CPU that reads the 6
+//! (acquire) may read state bytes; lines are read under the lock.
+
+use crate::block::Pageblock;
+use crate::sync::{AtomicU8, Ordering};
+use crate::{MigrateType, StateByte};
+
+const NOTHING: u8 = 0;
+const FREE: u8 = 1;
+const RESERVED: u8 = 4;
+const HOLE: u8 = 5;
+const OPENED: u8 = 6;
+
+/// What a pageblock is that has not been opened.
+///
+/// ```
+/// use pageblock_frame::{MigrateType, Unopened};
+/// assert_ne!(Unopened::Nothing, Unopened::Free(MigrateType::Movable));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unopened {
+    /// Nothing of it belongs to the allocator.
+    Nothing,
+    /// All of it is free, as a type that is ordinary.
+    Free(MigrateType),
+    /// The same as nothing, and all of its frames exist.
+    Reserved,
+    /// None of its frames exists.
+    Hole,
+}
+
+/// How far a pageblock has come into being: see the [module](self).
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Opening(AtomicU8);
+
+impl Opening {
+    /// Of a pageblock of which nothing belongs to the allocator.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU8::new(NOTHING))
+    }
+
+    /// True if its line and its state bytes have been written.
+    #[inline(always)]
+    pub(crate) fn is_opened(&self) -> bool {
+        // Acquire: pairs with the release in `open`.
+        self.0.load(Ordering::Acquire) == OPENED
+    }
+
+    /// What it is; `None` if it has been opened.
+    #[inline]
+    pub(crate) fn unopened(&self) -> Option<Unopened> {
+        match self.0.load(Ordering::Relaxed) {
+            NOTHING => Some(Unopened::Nothing),
+            RESERVED => Some(Unopened::Reserved),
+            HOLE => Some(Unopened::Hole),
+            OPENED => None,
+            number => Some(Unopened::Free(MigrateType::from_index(number - FREE).unwrap_or_default())),
+        }
+    }
+
+    /// The state of all its frames; of an opened pageblock that of frames that were not read.
+    #[cold]
+    pub(crate) fn state(&self) -> StateByte {
+        match self.unopened() {
+            Some(Unopened::Reserved) => StateByte::RESERVED,
+            Some(Unopened::Hole) => StateByte::HOLE,
+            _ => StateByte::INSIDE,
+        }
+    }
+
+    /// Its line as it will be when it is opened.
+    #[cold]
+    pub(crate) fn line(&self) -> &'static Pageblock {
+        match self.unopened() {
+            Some(Unopened::Free(MigrateType::Unmovable)) => &FREE_LINES[0],
+            Some(Unopened::Free(MigrateType::Reclaimable)) => &FREE_LINES[2],
+            Some(Unopened::Free(_)) => &FREE_LINES[1],
+            _ => &EMPTY_LINE,
+        }
+    }
+
+    /// Sets what it is. Only the holder of the region's lock may, while it has not been opened.
+    #[inline]
+    pub(crate) fn set(&self, unopened: Unopened) {
+        let number = match unopened {
+            Unopened::Nothing => NOTHING,
+            Unopened::Free(migrate_type) => FREE + (migrate_type as u8).min(2),
+            Unopened::Reserved => RESERVED,
+            Unopened::Hole => HOLE,
+        };
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// True if all of it is free and it has not been opened.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        (FREE..RESERVED).contains(&self.0.load(Ordering::Relaxed))
+    }
+
+    /// Makes it free as a movable one, unless it has been opened. True if it was reserved.
+    #[inline]
+    pub(crate) fn release(&self) -> bool {
+        let old = self.0.load(Ordering::Relaxed);
+        if old != OPENED {
+            self.0.store(FREE + MigrateType::Movable as u8, Ordering::Relaxed);
+        }
+        old == RESERVED
+    }
+
+    /// Its line and its state bytes have been written.
+    pub(crate) fn open(&self) {
+        // Release: pairs with the acquire in `is_opened`.
+        self.0.store(OPENED, Ordering::Release);
+    }
+}
+
+static EMPTY_LINE: Pageblock = Pageblock::empty(MigrateType::Movable);
+static FREE_LINES: [Pageblock; 3] = [
+    Pageblock::wholly_free(MigrateType::Unmovable),
+    Pageblock::wholly_free(MigrateType::Movable),
+    Pageblock::wholly_free(MigrateType::Reclaimable),
+];
