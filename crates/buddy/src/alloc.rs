@@ -1,7 +1,7 @@
 //! Taking blocks out of the free maps.
 //!
-//! An allocation takes the most fragmented pageblock that still serves, a wholly free one only if no other does; inside the
-//! pageblock, the smallest sufficient maximal run.
+//! An allocation takes the most fragmented pageblock that still serves, a wholly free one only if no other does; inside
+//! the pageblock, the smallest sufficient maximal run.
 
 use core::num::NonZeroU64;
 
@@ -51,7 +51,7 @@ impl Region<'_> {
     /// Takes a block smaller than a word from the smallest maximal run that can serve it.
     #[inline(always)]
     fn take_larger(&mut self, block: u32, order: u32) -> Option<u32> {
-        let b = self.blocks.get_mut(block)?;
+        let b = self.blocks.known_mut(block)?;
         let presence = b.presence;
         let found = NonZeroU64::new(presence >> (order * BLOCK_WORDS as u32))?.trailing_zeros();
         let (run, word) = (order + found / BLOCK_WORDS as u32, found % BLOCK_WORDS as u32);
@@ -82,12 +82,12 @@ impl Region<'_> {
         Some(index)
     }
 
-    /// A pageblock has lost its last block of the order `from`, which was its largest. Hands `index` through, so that this
-    /// can be a caller's last call.
+    /// A pageblock has lost its last block of the order `from`, which was its largest. Hands `index` through, so that
+    /// this can be a caller's last call.
     #[cold]
     #[inline(never)]
     fn lower(&mut self, block: u32, from: u32, index: u32) -> Option<u32> {
-        let b = self.blocks.get_mut(block)?;
+        let b = self.blocks.known_mut(block)?;
         // `NO_TOP` is one below order 0, also as a signed number.
         let top = bits::top_order(b.presence).map_or(-1, |top| top as i32);
         b.top = top as u8;
@@ -99,7 +99,7 @@ impl Region<'_> {
     fn split_word(&mut self, block: u32, order: u32) -> Option<u32> {
         let full = bits::full_words(self.presence(block));
         let (word, run) = bits::smallest_word_run(full, WORD_ORDER)?;
-        let b = self.blocks.get_mut(block)?;
+        let b = self.blocks.known_mut(block)?;
         let word = word as usize % BLOCK_WORDS;
         b.map[word] = !bits::ones(order);
         b.presence ^= bits::spread((2u8 << WORD_ORDER) - (1u8 << order), word);
@@ -118,7 +118,7 @@ impl Region<'_> {
     fn take_words(&mut self, block: u32, order: u32) -> Option<u32> {
         let full = bits::full_words(self.presence(block));
         let (word, run) = bits::smallest_word_run(full, order)?;
-        let b = self.blocks.get_mut(block)?;
+        let b = self.blocks.known_mut(block)?;
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.map[w % BLOCK_WORDS] = 0;
             b.presence &= !bits::present(WORD_ORDER, w % BLOCK_WORDS);
@@ -140,7 +140,7 @@ impl Region<'_> {
         let run = self.find_run(migrate_type, order)?;
         self.cut_run(migrate_type, run, order);
         for block in run.0..run.0 + (1 << (order - BLOCK_SHIFT)) {
-            Self::fill(self.blocks.get_mut(block)?, false);
+            Self::fill(self.blocks.known_mut(block)?, false);
         }
         self.sub_free(migrate_type, 1 << order);
         Some(run.0 << BLOCK_SHIFT)

@@ -1,7 +1,7 @@
 //! Allocation and free of single blocks.
 //!
-//! A search asks the zone's [`Summary`](crate::summary::Summary) for the region with the most fragmented pageblock that still serves,
-//! locks it, and takes the block there. Where another CPU was faster, it searches again.
+//! A search asks the zone's [`Summary`](crate::summary::Summary) for the region with the most fragmented pageblock that
+//! still serves, locks it, and takes the block there. Where another CPU was faster, it searches again.
 
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, Pfn, Platform, StateByte};
@@ -13,8 +13,8 @@ use crate::region::{BLOCK_SHIFT, Region};
 use crate::zone::{Place, Zone};
 
 impl<'m> Zone<'m> {
-    /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's business.
-    /// Mirrors `rmqueue()`.
+    /// Hands out a block, or `None` if no pageblock that the rules allow can serve it. Watermarks are the caller's
+    /// business. Mirrors `rmqueue()`.
     #[inline(never)]
     pub fn alloc<P: Platform>(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn> {
         if order > self.max_order() || migrate_type == MigrateType::Isolate {

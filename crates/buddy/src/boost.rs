@@ -1,8 +1,9 @@
-//! Watermark boost: what a mixing of migrate types costs the zone (*Fragmentation avoidance and stalls*, patch 3; Linux 5.0).
+//! Watermark boost: what a mixing of migrate types costs the zone (*Fragmentation avoidance and stalls*, patch 3; Linux
+//! 5.0).
 //!
-//! A zone that mixed has too little free to keep types apart. All its watermarks are raised by one pageblock, up to a cap, so that
-//! kswapd, which is woken, frees more than it would, and compaction after it makes whole pageblocks of that. When kswapd is done
-//! it takes off what it saw when it began; what was added meanwhile stays.
+//! A zone that mixed has too little free to keep types apart. All its watermarks are raised by one pageblock, up to a
+//! cap, so that kswapd, which is woken, frees more than it would, and compaction after it makes whole pageblocks of
+//! that. When kswapd is done it takes off what it saw when it began; what was added meanwhile stays.
 //!
 //! | field | legal values | who may change it |
 //! |---|---|---|
@@ -23,11 +24,12 @@ use crate::Zone;
 #[cfg(feature = "history")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BoostArithmetic {
-    /// From the high watermark without boost; zones of less than four pageblocks or without watermarks are left alone (Linux 5.0).
+    /// From the high watermark without boost; zones of less than four pageblocks or without watermarks are left alone
+    /// (Linux 5.0).
     #[default]
     Corrected,
-    /// From the high watermark with the boost that there is, so that the cap grows with it and never holds; every zone takes part,
-    /// and a stall boosts without the zone lock (as posted).
+    /// From the high watermark with the boost that there is, so that the cap grows with it and never holds; every zone
+    /// takes part, and a stall boosts without the zone lock (as posted).
     Posted,
 }
 
@@ -94,8 +96,8 @@ impl BoostRule {
         posted
     }
 
-    /// The most, in frames, that a zone of `managed` frames with this high watermark (without boost) may be boosted by, where
-    /// `boost` is what it is boosted by now; 0 if it is not to be boosted.
+    /// The most, in frames, that a zone of `managed` frames with this high watermark (without boost) may be boosted by,
+    /// where `boost` is what it is boosted by now; 0 if it is not to be boosted.
     #[must_use]
     pub const fn cap(&self, high: u64, boost: u64, managed: u64) -> u64 {
         let posted = self.is_posted();
@@ -132,7 +134,8 @@ impl Zone<'_> {
         self.marks.boost.store(frames, Ordering::Relaxed);
     }
 
-    /// Takes `frames` off the boost, what of them there is: kswapd at its end, with the boost that it saw when it began.
+    /// Takes `frames` off the boost, what of them there is: kswapd at its end, with the boost that it saw when it
+    /// began.
     pub fn lower_boost(&self, frames: u64) {
         self.change_boost(|boost| boost.saturating_sub(frames));
     }
@@ -158,8 +161,9 @@ impl Zone<'_> {
         self.marks.short.load(Ordering::Relaxed)
     }
 
-    /// True for one caller after the zone ran short of whole pageblocks ([`Policy::keep_whole`](crate::Policy::keep_whole)): who gets it
-    /// asks the compaction thread for one, with no lock held.
+    /// True for one caller after the zone ran short of whole pageblocks
+    /// ([`Policy::keep_whole`](crate::Policy::keep_whole)): who gets it asks the compaction thread for one, with no
+    /// lock held.
     #[must_use]
     pub fn take_short(&self) -> bool {
         // Relaxed: as above.

@@ -12,7 +12,8 @@ use crate::scattered::LEVEL;
 use crate::summary::MOST_REGIONS;
 use crate::zone::Zone;
 
-/// Words with less than that, after which the rest is looked at block by block: an ordered run has such at its ends only.
+/// Words with less than that, after which the rest is looked at block by block: an ordered run has such at its ends
+/// only.
 const MOST_SMALL: u32 = 2;
 
 /// How much one call may still do. A drain counts in units of about 9 instructions, a refill in units of about 35.
@@ -107,9 +108,13 @@ pub(crate) struct Picked {
 }
 
 impl Zone<'_> {
-    /// Takes up to `out.len()` blocks of `order`, marks each as listed, and says how many there were (`rmqueue_bulk()`, without fallback).
-    /// Writes zone-relative indices.
+    /// Takes up to `out.len()` blocks of `order`, marks each as listed, and says how many there were (`rmqueue_bulk()`,
+    /// without fallback). Writes zone-relative indices. There are none of an order above the zone's largest, and none
+    /// of isolated pageblocks.
     pub fn alloc_bulk<P: Platform>(&self, order: Order, migrate_type: MigrateType, out: &mut [u32]) -> usize {
+        if order > self.max_order() || migrate_type == MigrateType::Isolate {
+            return 0;
+        }
         let mark = StateByte::listed(order, migrate_type);
         let o = u32::from(order.as_u8());
         let mut got = 0;
@@ -143,8 +148,8 @@ impl Zone<'_> {
         given.refused
     }
 
-    /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before all blocks are done with, and does
-    /// at least one. Those that are left are the last of `blocks` then, whatever their order was.
+    /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before all blocks are done
+    /// with, and does at least one. Those that are left are the last of `blocks` then, whatever their order was.
     pub fn free_some<P: Platform>(&self, order: Order, blocks: &mut [u32]) -> Given {
         let mut effort = Effort::of_one_drain();
         let mut given = Given::default();
@@ -159,7 +164,8 @@ impl Zone<'_> {
         given
     }
 
-    /// Gives back some of the blocks: those from the first on, as long as they lie in one region; else some of the first 64.
+    /// Gives back some of the blocks: those from the first on, as long as they lie in one region; else some of the
+    /// first 64.
     #[inline(always)]
     fn free_together<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
         let some = blocks.get(..CHUNK).unwrap_or(blocks);
@@ -186,14 +192,16 @@ impl Zone<'_> {
         let mut part = Part { given: Given::default(), left: 0 };
         for number in Ones(regions.met) {
             let picked = regions.blocks[number as usize % MOST_REGIONS];
-            let of_region = match self.lock::<P>(number).filter(|_| effort.is_left()) {
+            let of_region = match self.lock::<P>(number) {
+                _ if !effort.is_left() => Picked { left: picked, refused: 0 },
+                // There is no such region.
+                None => Picked { left: 0, refused: picked.count_ones() as usize },
                 Some(mut region) => {
                     let of_region = region.give_picked(order, blocks, picked, effort);
                     self.publish(&mut region);
                     effort.spend(Effort::REGION);
                     of_region
                 }
-                None => Picked { left: picked, refused: 0 },
             };
             part.left |= of_region.left;
             part.given.refused += of_region.refused;
@@ -265,7 +273,7 @@ const RECOUNT_FROM: u32 = 4;
 impl Region<'_> {
     /// Settles what a pageblock's loss of `frames` frames, some of them perhaps of full words, means beyond its words.
     pub(crate) fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         b.free = b.free.wrapping_sub(frames as u16);
         let migrate_type = b.migrate_type;
         let full_after = bits::full_words(b.presence);
@@ -277,8 +285,9 @@ impl Region<'_> {
         self.refresh_top(block);
     }
 
-    /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`), of this region, by their numbers in the
-    /// zone. Neighbours that follow one another are given back together. Those that are not so marked are left as they are.
+    /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`), of this region, by their
+    /// numbers in the zone. Neighbours that follow one another are given back together. Those that are not so marked
+    /// are left as they are.
     pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
         let alike = self.counts_alike(order);
         if alike && !are_neighbours(blocks) {
@@ -411,7 +420,7 @@ impl Region<'_> {
         }
         let block = word >> (BLOCK_SHIFT - WORD_ORDER);
         let at = word as usize % BLOCK_WORDS;
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         let old = b.map[at];
         let new = old | mask;
         b.map[at] = new;
@@ -419,7 +428,7 @@ impl Region<'_> {
         let migrate_type = b.migrate_type;
         bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
         self.add_free(migrate_type, u64::from(pieces) << order);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         b.presence &= !(bits::EVERY_WORD << at);
         if new == u64::MAX {
             self.give_full(block, at as u32, WORD_ORDER);

@@ -90,6 +90,12 @@ pub enum Violation {
         /// Its state byte.
         state: u8,
     },
+    /// Pageblocks that are not there were to be changed.
+    #[error("{times} changes of pageblocks that are not there")]
+    Missed {
+        /// How often.
+        times: u32,
+    },
     /// A block's frames are neither free nor held, or more are than belong to the allocator.
     #[error("block {block}: {found} frames free or held, {managed} are managed")]
     Lost {
@@ -103,8 +109,8 @@ pub enum Violation {
 }
 
 impl Zone<'_> {
-    /// Recomputes everything that is kept beside the free maps and the state bytes, region by region. For tests: it holds each lock for long.
-    /// The zone's totals are compared where no other CPU changes them meanwhile.
+    /// Recomputes everything that is kept beside the free maps and the state bytes, region by region. For tests: it
+    /// holds each lock for long. The zone's totals are compared where no other CPU changes them meanwhile.
     ///
     /// # Errors
     /// The first [`Violation`].
@@ -140,6 +146,9 @@ impl Region<'_> {
     /// # Errors
     /// The first disagreement.
     pub(crate) fn check(&self) -> Result<(), Violation> {
+        if self.blocks.missed() > 0 {
+            return Err(Violation::Missed { times: self.blocks.missed() });
+        }
         let mut orders = [0u64; Order::COUNT];
         let mut types = [0u64; MigrateType::COUNT];
         let mut members = [0u64; ROW];

@@ -8,8 +8,8 @@ use crate::region::{BLOCK_SHIFT, Region};
 /// As many frames as a word of a free map describes.
 pub(crate) type Word = [u32; WORD_FRAMES as usize];
 
-/// The word of the free maps, counted from the zone's base, whose frames these are, in ascending or in descending order. Such
-/// frames go back through [`Zone::free_bulk`](crate::Zone::free_bulk) at the price of a few.
+/// The word of the free maps, counted from the zone's base, whose frames these are, in ascending or in descending
+/// order. Such frames go back through [`Zone::free_bulk`](crate::Zone::free_bulk) at the price of a few.
 ///
 /// ```
 /// let frames = core::array::from_fn(|i| 128 + i as u32);
@@ -29,14 +29,15 @@ pub fn word_of(frames: &[u32; WORD_FRAMES as usize]) -> Option<u32> {
 }
 
 impl Region<'_> {
-    /// Takes all 64 frames of a word that is wholly free. Pushed on a stack as they are, they come off in ascending order.
+    /// Takes all 64 frames of a word that is wholly free. Pushed on a stack as they are, they come off in ascending
+    /// order.
     #[inline(always)]
     pub(crate) fn take_word(&mut self, block: u32, word: usize, mark: StateByte, frames: &mut Word) {
         let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
         for (slot, place) in frames.iter_mut().rev().zip(0..) {
             *slot = (self.offset + first) | place;
         }
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         // Of an opened pageblock, now.
         if let Some(frames) = self.states.chunk(first) {
             mark.fill(frames);
@@ -52,7 +53,7 @@ impl Region<'_> {
         let Some(frames) = self.states.chunk(word << WORD_ORDER) else { return false };
         let listed = StateByte::listed(Order::ZERO, pageblock_frame::MigrateType::Unmovable);
         let (block, at) = (word >> (BLOCK_SHIFT - WORD_ORDER), word as usize % BLOCK_WORDS);
-        let Some(b) = self.blocks.get_mut(block) else { return false };
+        let Some(b) = self.blocks.known_mut(block) else { return false };
         if b.map[at] != 0 || !listed.are_all(frames) {
             return false;
         }

@@ -49,7 +49,7 @@ impl Region<'_> {
             let part = frames.min(1 << BLOCK_SHIFT);
             self.edit_block(block, |zone| {
                 for (block, word, mask) in zone.word_spans(start, part) {
-                    if let Some(b) = zone.blocks.get_mut(block) {
+                    if let Some(b) = zone.blocks.known_mut(block) {
                         b.map[word] &= !mask;
                     }
                 }
@@ -68,7 +68,7 @@ impl Region<'_> {
     /// Changes a pageblock's map, and everything derived from it.
     pub(crate) fn edit_block(&mut self, block: u32, edit: impl FnOnce(&mut Self)) {
         self.unreserve(block);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         let (map, migrate_type, old) = (b.map, b.migrate_type, u64::from(b.free));
         if b.top == Pageblock::WHOLE {
             b.top = Pageblock::NO_TOP;
@@ -78,7 +78,7 @@ impl Region<'_> {
             for_each_run(&map, |order, runs| self.uncount(order, u64::from(runs)));
         }
         edit(self);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         b.presence = bits::block_presence(&b.map);
         b.loose = 0;
         b.free = b.map.iter().map(|word| word.count_ones() as u16).sum();
@@ -86,7 +86,7 @@ impl Region<'_> {
         self.sub_free(migrate_type, old);
         self.add_free(migrate_type, free);
         if free == 1 << BLOCK_SHIFT {
-            if let Some(b) = self.blocks.get_mut(block) {
+            if let Some(b) = self.blocks.known_mut(block) {
                 b.top = Pageblock::WHOLE;
             }
             self.join_whole(block, migrate_type);

@@ -53,8 +53,9 @@ pub enum ZoneError {
     /// The zone spans no frame.
     #[error("the zone spans no frame")]
     EmptySpan,
-    /// The span ends above the largest frame number.
-    #[error("frame numbers above 2^32")]
+    /// The span ends above the largest frame number, or has more frames than numbers of 32 bits tell apart with the
+    /// ends of blocks.
+    #[error("frame numbers above 2^32, or too many frames for one zone")]
     TooHigh,
     /// The storage was made for another span.
     #[error("the storage does not fit the span")]

@@ -1,4 +1,5 @@
-//! What a zone counts: mixings of migrate types by order and by type, boosts. Kept under the zone lock, on its slow path.
+//! What a zone counts: mixings of migrate types by order and by type, boosts. Kept under the zone lock, on its slow
+//! path.
 
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::Fallback;

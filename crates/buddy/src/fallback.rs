@@ -1,8 +1,8 @@
 //! When a migrate type has nothing left: taking from another, and claiming whole pageblocks where that pays.
 //!
-//! Because what is free is found through its pageblock, a claim moves a few bits, where Linux moves every free page of the block.
-//! A frame that is free is always found under its pageblock's own type (Linux got there in 6.10): a victim that is
-//! not claimed keeps its type and all it has left.
+//! Because what is free is found through its pageblock, a claim moves a few bits, where Linux moves every free page of
+//! the block. A frame that is free is always found under its pageblock's own type (Linux got there in 6.10): a victim
+//! that is not claimed keeps its type and all it has left.
 //!
 //! A victim is chosen by what the regions have published, and looked at again under its region's lock.
 
@@ -115,9 +115,9 @@ impl StolenBlocks {
 }
 
 impl<'m> Zone<'m> {
-    /// Takes a block with all the rules (`rmqueue`'s core): the atomic reserve first where the request may use it, CMA where
-    /// it is more than half of what is free, the request's own type, CMA, other types, and at last the atomic reserve for those that
-    /// cannot wait.
+    /// Takes a block with all the rules (`rmqueue`'s core): the atomic reserve first where the request may use it, CMA
+    /// where it is more than half of what is free, the request's own type, CMA, other types, and at last the atomic
+    /// reserve for those that cannot wait.
     #[cold]
     #[inline(never)]
     pub(crate) fn alloc_by_rules<P: Platform>(
@@ -197,9 +197,9 @@ impl<'m> Zone<'m> {
         taken
     }
 
-    /// Takes from the pageblock that this type mixed into before, as far as it was stolen. Not another mixing: what Linux moves to
-    /// the request's lists it takes from there without an event. Our default keeps to that pageblock while it can serve,
-    /// which also keeps the others clean.
+    /// Takes from the pageblock that this type mixed into before, as far as it was stolen. Not another mixing: what
+    /// Linux moves to the request's lists it takes from there without an event. Our default keeps to that pageblock
+    /// while it can serve, which also keeps the others clean.
     fn take_from_stolen<P: Platform>(&self, request: &Request) -> Option<u32> {
         let Request { order, wanted, .. } = *request;
         let stolen = self.stolen.get(wanted)?;
@@ -276,7 +276,8 @@ impl<'m> Zone<'m> {
         None
     }
 
-    /// Which pageblock of another type serves: the least fragmented, or for movable requests that cannot claim it the most fragmented.
+    /// Which pageblock of another type serves: the least fragmented, or for movable requests that cannot claim it the
+    /// most fragmented.
     fn choose_victim<P: Platform>(&self, request: &Request) -> Option<Victim> {
         let Request { order, wanted, flags, .. } = *request;
         let least = if flags.contains(AllocFlags::NOFRAGMENT) { order.max(BLOCK_SHIFT) } else { order };
@@ -421,7 +422,8 @@ impl<'m> Zone<'m> {
             return false;
         }
         region.set_type(victim.block, wanted);
-        // Neither type can move: the loser goes on in the pageblock that is mixed now, rather than take it back, and so on in turn.
+        // Neither type can move: the loser goes on in the pageblock that is mixed now, rather than take it back, and so
+        // on in turn.
         if self.policy.goes_on && wanted != MigrateType::Movable && victim.from != MigrateType::Movable {
             let block = (region.offset >> BLOCK_SHIFT) + victim.block;
             self.stolen.set(victim.from, StolenBlock::without_end(block));
@@ -431,7 +433,8 @@ impl<'m> Zone<'m> {
 }
 
 impl Region<'_> {
-    /// The largest order of a run of wholly free pageblocks of a type, or the smallest from `least` on, as the policy says.
+    /// The largest order of a run of wholly free pageblocks of a type, or the smallest from `least` on, as the policy
+    /// says.
     fn victim_run(&mut self, from: MigrateType, least: u32, policy: Policy) -> Option<u32> {
         if policy.claim_whole_run {
             self.largest_run(from).filter(|&order| order >= least)

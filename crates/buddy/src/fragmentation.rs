@@ -15,8 +15,9 @@ fn totals(free_blocks: &[u64], order: Order) -> (i64, i64, i64) {
     (blocks, frames, suitable)
 }
 
-/// How likely a failure to allocate `order` would be the fault of fragmentation, in thousandths (`fragmentation_index()`):
-/// towards 0 memory is short, towards 1000 it is in pieces. -1000 if the allocation would succeed.
+/// How likely a failure to allocate `order` would be the fault of fragmentation, in thousandths
+/// (`fragmentation_index()`): towards 0 memory is short, towards 1000 it is in pieces. -1000 if the allocation would
+/// succeed.
 ///
 /// ```
 /// use pageblock_buddy::fragmentation_index;

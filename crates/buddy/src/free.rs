@@ -16,8 +16,8 @@ const fn place(index: u32) -> (u32, usize, u32) {
 }
 
 impl Region<'_> {
-    /// Gives a block back (`__free_one_page()`). The caller has checked that its frames are inside the zone, aligned, and
-    /// not free.
+    /// Gives a block back (`__free_one_page()`). The caller has checked that its frames are inside the zone, aligned,
+    /// and not free.
     #[inline(always)]
     pub(crate) fn give(&mut self, index: u32, order: u32) {
         if order == 0 {
@@ -40,11 +40,12 @@ impl Region<'_> {
         }
     }
 
-    /// Gives back a block of `order < 6`. The short path is that of a block whose buddy is not free, so that nothing merges.
+    /// Gives back a block of `order < 6`. The short path is that of a block whose buddy is not free, so that nothing
+    /// merges.
     #[inline(always)]
     pub(crate) fn give_small(&mut self, index: u32, order: u32) {
         let (block, word, at) = place(index);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         let old = b.map[word];
         if !old >> (at ^ 1 << order) & bits::ones(order) == 0 {
             return self.give_block(index, order); // the buddy is free
@@ -66,7 +67,7 @@ impl Region<'_> {
     /// A pageblock that is not wholly free has got a block of `order < 9`.
     #[inline(always)]
     pub(crate) fn raise(&mut self, block: u32, order: u32) {
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         // `NO_TOP` is one below order 0, also as a signed number.
         let top = b.top as i8;
         if top < order as i8 {
@@ -79,7 +80,7 @@ impl Region<'_> {
     #[inline(always)]
     fn give_bits(&mut self, index: u32, order: u32) {
         let (block, word, mut at) = place(index);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         let new = b.map[word] | bits::ones(order) << at;
         b.map[word] = new;
         b.free = b.free.wrapping_add(1 << order);
@@ -106,7 +107,7 @@ impl Region<'_> {
         if merged == WORD_ORDER {
             return self.give_full(block, word as u32, WORD_ORDER);
         }
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         b.presence |= bits::present(merged, word);
         self.count(merged, 1);
         self.raise(block, merged);
@@ -115,7 +116,7 @@ impl Region<'_> {
     fn give_words(&mut self, index: u32, order: u32) {
         let block = index >> BLOCK_SHIFT;
         let word = (index >> WORD_ORDER) % BLOCK_WORDS as u32;
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.map[w % BLOCK_WORDS] = u64::MAX;
         }
@@ -129,7 +130,7 @@ impl Region<'_> {
     pub(crate) fn give_full(&mut self, block: u32, word: u32, order: u32) {
         let full = bits::full_words(self.presence(block));
         let (mut word, mut merged) = (word, order);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.presence |= bits::present(WORD_ORDER, w % BLOCK_WORDS);
         }
@@ -155,7 +156,7 @@ impl Region<'_> {
     pub(crate) fn make_whole(&mut self, block: u32) {
         self.unreserve(block);
         self.set_top(block, Pageblock::NO_TOP);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         b.top = Pageblock::WHOLE;
         b.presence = bits::ALL_FULL;
         b.loose = 0;

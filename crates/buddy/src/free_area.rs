@@ -1,11 +1,11 @@
 //! `FreeArea`: the pageblocks of a zone by migrate type and exact largest free order.
 //!
-//! Each pageblock with something free is in one set: that of its type and of the order of its largest free block; wholly
-//! free ones are in the sets of order 9. Runs of wholly free pageblocks are found in the words of those sets by the same
-//! arithmetic as blocks in a free map.
+//! Each pageblock with something free is in one set: that of its type and of the order of its largest free block;
+//! wholly free ones are in the sets of order 9. Runs of wholly free pageblocks are found in the words of those sets by
+//! the same arithmetic as blocks in a free map.
 //!
-//! A request takes **the most fragmented pageblock that still serves**: of the smallest sufficient largest order, the lowest
-//! address. So large blocks stay whole while smaller ones serve, and the far end of the zone is left to drain.
+//! A request takes **the most fragmented pageblock that still serves**: of the smallest sufficient largest order, the
+//! lowest address. So large blocks stay whole while smaller ones serve, and the far end of the zone is left to drain.
 //!
 //! | level | one bit is | set while |
 //! |---|---|---|
@@ -13,11 +13,11 @@
 //! | 1 and up | a word of the level below | that word is not 0 |
 //! | [`Members`] | a set | it has a member |
 //!
-//! A pageblock that is reserved for a CPU's refills is in the set of reserved ones of its type instead, so that no search
-//! finds it, and taking from it changes no set.
+//! A pageblock that is reserved for a CPU's refills is in the set of reserved ones of its type instead, so that no
+//! search finds it, and taking from it changes no set.
 //!
-//! The words of all sets for the same 64 entries lie side by side, those of one type in ascending order, because a search
-//! looks at them together.
+//! The words of all sets for the same 64 entries lie side by side, those of one type in ascending order, because a
+//! search looks at them together.
 
 use core::num::NonZeroU64;
 

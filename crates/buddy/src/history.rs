@@ -1,19 +1,22 @@
-//! Forms of old kernels and of patches that were never merged (feature `history`): the fair-zone policy, and the boost of a stall.
+//! Forms of old kernels and of patches that were never merged (feature `history`): the fair-zone policy, and the boost
+//! of a stall.
 //!
-//! Under the fair-zone policy (*Fair zone policy*, Linux 3.12 to 4.7) a node's zones fill, and so age, at rates in proportion to their
-//! sizes.
+//! Under the fair-zone policy (*Fair zone policy*, Linux 3.12 to 4.7) a node's zones fill, and so age, at rates in
+//! proportion to their sizes.
 //!
-//! Each zone has a batch of frames to hand out: what lies between its low and its high watermark, which is in proportion to its size.
-//! Every allocation charges it, also one from a per-CPU list. The first attempt of a request passes over zones that have used
-//! up theirs; when none is left, all begin again. A zone must pass its watermark and lowmem reserve all the same.
+//! Each zone has a batch of frames to hand out: what lies between its low and its high watermark, which is in
+//! proportion to its size. Every allocation charges it, also one from a per-CPU list. The first attempt of a request
+//! passes over zones that have used up theirs; when none is left, all begin again. A zone must pass its watermark and
+//! lowmem reserve all the same.
 //!
 //! | field | legal values | who may change it |
 //! |---|---|---|
 //! | [`Zone::fair_batch`] | from far below 0 up to high - low | an allocation takes from it; a reset sets it |
 //! | depleted | – | the allocation that takes the batch to its end sets it, a reset clears it |
 //!
-//! No lock: the batch is one number, and the bit follows from a number that its setter has seen. A bit set late, after a reset on
-//! another CPU, costs that zone's turn until the next reset, and the pass over it counts as a reason for one.
+//! No lock: the batch is one number, and the bit follows from a number that its setter has seen. A bit set late, after
+//! a reset on another CPU, costs that zone's turn until the next reset, and the pass over it counts as a reason for
+//! one.
 
 use pageblock_frame::sync::{AtomicBool, AtomicU64, Ordering};
 use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES};
@@ -36,19 +39,20 @@ pub enum FairPolicy {
     /// The first zone above its watermark serves (before 3.12, and since 4.8, where LRU lists belong to nodes).
     #[default]
     Off,
-    /// 3.12: passes over zones without batch, and goes on to other nodes in the same pass. All zones of the list are reset where
-    /// the slow path begins.
+    /// 3.12: passes over zones without batch, and goes on to other nodes in the same pass. All zones of the list are
+    /// reset where the slow path begins.
     Linux3_12,
     /// 3.13: the same on the preferred node only. Other nodes are tried in the slow path, after kswapd has been woken.
     Linux3_13,
-    /// 3.15 and 3.16: when the node's zones have no batch left they are reset at once, and the whole list is tried again, kswapd
-    /// asleep.
+    /// 3.15 and 3.16: when the node's zones have no batch left they are reset at once, and the whole list is tried
+    /// again, kswapd asleep.
     Linux3_15,
-    /// The draft that *Fair zone policy* measured (v4r8): as 3.17, but resets depleted zones only, and takes part only where the list's second
-    /// zone is on the same node.
+    /// The draft that *Fair zone policy* measured (v4r8): as 3.17, but resets depleted zones only, and takes part only
+    /// where the list's second zone is on the same node.
     SeriesV4R8,
-    /// 3.17 as released: a zone that has used up its batch is marked, and passes look at the mark. The test for it is "nothing left"
-    /// in the sense of exactly 0, which a block of several frames can jump over: such a zone is never marked.
+    /// 3.17 as released: a zone that has used up its batch is marked, and passes look at the mark. The test for it is
+    /// "nothing left" in the sense of exactly 0, which a block of several frames can jump over: such a zone is never
+    /// marked.
     Linux3_17AsReleased,
     /// 3.17 with that repaired: nothing left, or less.
     Linux3_17,
@@ -124,8 +128,8 @@ impl Zone<'_> {
 
     /// The zone's turn begins anew.
     pub fn reset_fair(&self) {
-        // A charge between the two, on another CPU, may leave a mark that the second takes away: that zone's turn lasts until the
-        // next allocation from it.
+        // A charge between the two, on another CPU, may leave a mark that the second takes away: that zone's turn lasts
+        // until the next allocation from it.
         self.marks.turn.batch.swap(self.watermarks().fair_batch(), Ordering::Relaxed);
         self.marks.turn.depleted.swap(false, Ordering::Relaxed);
     }

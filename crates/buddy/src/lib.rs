@@ -1,10 +1,10 @@
 //! Zones of pageblocks, and the buddy allocator on them.
 //!
 //! A zone is an array of pageblocks; what is free in one is a 512-bit map in one cache line. A set of free frames
-//! decomposes in exactly one way into maximal aligned blocks, so freeing is setting bits, and merging is not an action but a
-//! fact. What is kept beside the bits serves to find a block fast: for each word the orders it holds, for each pageblock
-//! its largest order, for each migrate type and largest order the set of pageblocks that have it, for each region
-//! the number of free blocks by order.
+//! decomposes in exactly one way into maximal aligned blocks, so freeing is setting bits, and merging is not an action
+//! but a fact. What is kept beside the bits serves to find a block fast: for each word the orders it holds, for each
+//! pageblock its largest order, for each migrate type and largest order the set of pageblocks that have it, for each
+//! region the number of free blocks by order.
 //!
 //! * [`Zone`]: regions with a lock each, allocation, free, and everything done to blocks and pageblocks under the locks
 //! * [`Refill`]: what per-CPU lists ask for, each CPU from a pageblock of its own
@@ -19,13 +19,14 @@
 //! # Invariants
 //! 1. A bit is set if and only if the frame is free in the zone; its state byte is then `Inside`.
 //! 2. A free frame is found under its pageblock's own type, always (Linux got there in 6.10).
-//! 3. A pageblock is in the set of its type and largest order, or of the reserved ones, and in no other; counts by order are exact. Which words
-//!    have which orders may be out of date after a drain, and is computed again before the pageblock is taken from.
+//! 3. A pageblock is in the set of its type and largest order, or of the reserved ones, and in no other; counts by
+//!    order are exact. Which words have which orders may be out of date after a drain, and is computed again before the
+//!    pageblock is taken from.
 //! 4. An operation that returns an error has changed nothing.
 //!
 //! # Lock order
-//! One region lock at a time, taken with interrupts saved, held for a bounded number of word operations, and never across
-//! a callback: events go out after it is released.
+//! One region lock at a time, taken with interrupts saved, held for a bounded number of word operations, and never
+//! across a callback: events go out after it is released.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -105,8 +105,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Node `id` of a machine with these nodes and populated zones. Make all nodes of a machine in ascending order with the same
-    /// `order`.
+    /// Node `id` of a machine with these nodes and populated zones. Make all nodes of a machine in ascending order with
+    /// the same `order`.
     pub fn new(
         id: NodeId,
         nodes: &[NodeId],

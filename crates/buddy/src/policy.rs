@@ -14,22 +14,25 @@ pub struct Policy {
     /// A movable request that cannot claim a pageblock takes the smallest sufficient victim rather than the largest
     /// (Linux 4.12; before, always the largest).
     pub smallest_for_movable: bool,
-    /// Used frames of a type compatible with the request count towards claiming the pageblock (4.9; before, only free ones).
+    /// Used frames of a type compatible with the request count towards claiming the pageblock (4.9; before, only free
+    /// ones).
     pub claim_counts_compatible: bool,
-    /// Unmovable requests try to claim the pageblock whatever the victim's order (4.x; before, only reclaimable ones did).
+    /// Unmovable requests try to claim the pageblock whatever the victim's order (4.x; before, only reclaimable ones
+    /// did).
     pub unmovable_claims: bool,
     /// A victim of several pageblocks changes type as a whole (all Linux versions); otherwise only as many
     /// pageblocks as the request needs.
     pub claim_whole_run: bool,
     /// The high-order atomic reserve exists (4.4).
     pub highatomic: bool,
-    /// A type that cannot move goes to a whole pageblock rather than on in one that it mixed into, and when it took the last, the
-    /// compaction thread is asked to empty another ([`Zone::take_short`](crate::Zone::take_short)). Linux has the aim since 6.15
-    /// (`vm.defrag_mode`), by other means.
+    /// A type that cannot move goes to a whole pageblock rather than on in one that it mixed into, and when it took the
+    /// last, the compaction thread is asked to empty another ([`Zone::take_short`](crate::Zone::take_short)). Linux has
+    /// the aim since 6.15 (`vm.defrag_mode`), by other means.
     pub keep_whole: bool,
-    /// A type that took from a pageblock without claiming it goes on in that one, without another mixing, for as long as it can serve.
-    /// Otherwise (all Linux versions up to 6.9) it gets what Linux moves to its lists then, and what is freed there goes to the
-    /// pageblock's own type: where the claim was tried all that was free in the pageblock, else the rest of the block taken from.
+    /// A type that took from a pageblock without claiming it goes on in that one, without another mixing, for as long
+    /// as it can serve. Otherwise (all Linux versions up to 6.9) it gets what Linux moves to its lists then, and what
+    /// is freed there goes to the pageblock's own type: where the claim was tried all that was free in the pageblock,
+    /// else the rest of the block taken from.
     pub goes_on: bool,
     /// A request claims a pageblock, tried from the largest free block down, or else takes the smallest block that serves and leaves the
     /// rest where it is (Linux 6.15; before, the largest victim was claimed or taken from).
@@ -78,7 +81,8 @@ impl Policy {
         }
     }
 
-    /// The default: Linux 6.1's rules, whole pageblocks kept for types that cannot move, and one pageblock mixed before the next.
+    /// The default: Linux 6.1's rules, whole pageblocks kept for types that cannot move, and one pageblock mixed before
+    /// the next.
     #[must_use]
     pub const fn new() -> Self {
         Self { keep_whole: true, goes_on: true, ..Self::linux_6_1() }

@@ -53,9 +53,9 @@ impl Zone<'_> {
         Ok(())
     }
 
-    /// Gives back frames that the caller holds, in whatever blocks: whole ones, parts of one, several.
-    /// What is left of a block that was not given back whole stays allocated, in the largest aligned blocks that it makes.
-    /// Interrupts are off for one pageblock at a time.
+    /// Gives back frames that the caller holds, in whatever blocks: whole ones, parts of one, several. What is left of
+    /// a block that was not given back whole stays allocated, in the largest aligned blocks that it makes. Interrupts
+    /// are off for one pageblock at a time.
     ///
     /// # Errors
     /// [`FreeError`] for the first frame that is not held; nothing has changed.
@@ -109,8 +109,8 @@ impl Zone<'_> {
         }
     }
 
-    /// Hands out exactly `frames` neighbouring frames, naturally aligned to the next power of two, and keeps the rest free
-    /// (`alloc_pages_exact()`). They are held as the largest aligned blocks that they make;
+    /// Hands out exactly `frames` neighbouring frames, naturally aligned to the next power of two, and keeps the rest
+    /// free (`alloc_pages_exact()`). They are held as the largest aligned blocks that they make;
     /// [`free_range`](Self::free_range) takes them back.
     pub fn alloc_exact<P: Platform>(
         &self,

@@ -29,8 +29,8 @@ pub struct Refill {
     pub least: u32,
 }
 
-/// What the parts of a refill take, in units of [`Effort`]: a pageblock that is looked for, recomputed and settled; a part of a word;
-/// a full word.
+/// What the parts of a refill take, in units of [`Effort`]: a pageblock that is looked for, recomputed and settled; a
+/// part of a word; a full word.
 const OPENED: u32 = 6;
 const PART: u32 = 8;
 const FULL: u32 = 4;
@@ -46,8 +46,8 @@ pub(crate) struct Batch {
 }
 
 impl Region<'_> {
-    /// Takes full words of one pageblock as single frames until there are `least`, as far as they fit. Pushed on a stack as they are,
-    /// they come off in ascending order. Says how many frames they were.
+    /// Takes full words of one pageblock as single frames until there are `least`, as far as they fit. Pushed on a
+    /// stack as they are, they come off in ascending order. Says how many frames they were.
     fn refill_words(&mut self, block: u32, batch: Batch, out: &mut [u32], effort: &mut Effort) -> usize {
         let Batch { mark, least, .. } = batch;
         let mut full = bits::full_words(self.presence(block));
@@ -62,8 +62,8 @@ impl Region<'_> {
         count * WORD_FRAMES as usize
     }
 
-    /// Takes blocks of `order < 6` out of one pageblock until there are `least` or the pageblock has no more. A full word is taken in
-    /// full if it fits into `out`.
+    /// Takes blocks of `order < 6` out of one pageblock until there are `least` or the pageblock has no more. A full
+    /// word is taken in full if it fits into `out`.
     pub(crate) fn refill_from(&mut self, block: u32, batch: Batch, out: &mut [u32], effort: &mut Effort) -> usize {
         let Batch { order, mark, least } = batch;
         effort.spend(OPENED);

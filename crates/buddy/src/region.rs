@@ -1,8 +1,8 @@
 //! A region: a run of pageblocks with one lock, and all that is derived from their free maps.
 //!
-//! A zone is at most 64 regions. Blocks never cross from one region into another, so that each is a small zone of its own; what they
-//! have in common (watermarks, totals, which region has what) is published by the holder of the region's lock before it lets go.
-//! Frame and pageblock numbers in here count from the region's first frame.
+//! A zone is at most 64 regions. Blocks never cross from one region into another, so that each is a small zone of its
+//! own; what they have in common (watermarks, totals, which region has what) is published by the holder of the region's
+//! lock before it lets go. Frame and pageblock numbers in here count from the region's first frame.
 
 use pageblock_frame::{
     BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pageblocks, Pfn, StateTable,
@@ -17,8 +17,8 @@ pub(crate) const BLOCK_SHIFT: u32 = 9;
 
 /// What a region's lock protects.
 ///
-/// Aligned, so that the lock itself is not on a cache line of what its holder writes: the CPUs that wait for it read that line again
-/// and again.
+/// Aligned, so that the lock itself is not on a cache line of what its holder writes: the CPUs that wait for it read
+/// that line again and again.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Region<'m> {
@@ -123,8 +123,8 @@ impl Region<'_> {
         self.free_area.most_fragmented(migrate_type, order)
     }
 
-    /// A pageblock's largest order has changed, while it is not wholly free: moves it between the sets of its type, unless it is
-    /// reserved and so in none of them.
+    /// A pageblock's largest order has changed, while it is not wholly free: moves it between the sets of its type,
+    /// unless it is reserved and so in none of them.
     #[inline(always)]
     pub(crate) fn top_changed(&mut self, block: u32, change: TopChange) {
         let Some(b) = self.blocks.get(block) else { return };
@@ -136,17 +136,18 @@ impl Region<'_> {
     /// Sets the largest order of a pageblock that is not wholly free.
     #[inline(never)]
     pub(crate) fn set_top(&mut self, block: u32, top: u8) {
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         let old = core::mem::replace(&mut b.top, top);
         if old != top {
             self.top_changed(block, TopChange::of(old, top));
         }
     }
 
-    /// Makes a pageblock's presence what its map says, if blocks have come back since: before anything is taken from it.
+    /// Makes a pageblock's presence what its map says, if blocks have come back since: before anything is taken from
+    /// it.
     #[inline(always)]
     pub(crate) fn freshen(&mut self, block: u32) {
-        if let Some(b) = self.blocks.get_mut(block)
+        if let Some(b) = self.blocks.known_mut(block)
             && b.loose != 0
         {
             recompute(b);
@@ -164,7 +165,7 @@ impl Region<'_> {
     /// Reserves a pageblock with something free for the refills of one CPU: no search finds it any more.
     pub(crate) fn reserve(&mut self, block: u32, reserved_by: u16) {
         self.unreserve(block);
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         b.reserved_by = reserved_by;
         let (migrate_type, from) = (b.migrate_type, i32::from(b.top as i8));
         self.free_area.change(migrate_type, block, TopChange { from, to: -1 });
@@ -190,7 +191,7 @@ impl Region<'_> {
 
     #[inline(never)]
     fn end_reservation(&mut self, block: u32) {
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         b.reserved_by = 0;
         let (migrate_type, to) = (b.migrate_type, i32::from(b.top as i8));
         self.free_area.set_reserved(migrate_type, block, Reserved::No);

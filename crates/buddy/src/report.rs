@@ -161,7 +161,8 @@ impl fmt::Display for PageTypeInfo<'_, '_> {
                 t.name()
             )?;
             for order in self.zone.max_order().up_to() {
-                // Linux stops counting at 100,000 and says so; there is nothing to walk here, but the format is its own.
+                // Linux stops counting at 100,000 and says so; there is nothing to walk here, but the format is its
+                // own.
                 let blocks = counts.by_type[t.index()][order.index()];
                 let (flag, shown) = if blocks >= 100_000 { (">", 100_000) } else { ("", blocks) };
                 write!(f, "{flag}{shown:6} ")?;

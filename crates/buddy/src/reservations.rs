@@ -1,12 +1,13 @@
 //! Reservations: each CPU's refills take from a pageblock of their own.
 //!
-//! Two CPUs that take from one pageblock write the same cache lines: those of its free map under a lock and, worse, those of its
-//! frames' state bytes at every allocation and free. So a refill reserves the most fragmented pageblock that still serves, anywhere in
-//! the zone. A reserved pageblock leaves the [`FreeArea`](crate::free_area::FreeArea): no search finds it, and taking from it
-//! changes no set. The reservation ends when nothing is free in the pageblock any more, when all of it is, when its type changes, or when a
-//! request finds nothing else (revocation).
+//! Two CPUs that take from one pageblock write the same cache lines: those of its free map under a lock and, worse,
+//! those of its frames' state bytes at every allocation and free. So a refill reserves the most fragmented pageblock
+//! that still serves, anywhere in the zone. A reserved pageblock leaves the [`FreeArea`](crate::free_area::FreeArea):
+//! no search finds it, and taking from it changes no set. The reservation ends when nothing is free in the pageblock
+//! any more, when all of it is, when its type changes, or when a request finds nothing else (revocation).
 //!
-//! What a zone remembers of a CPU is a hint. The pageblock itself says, under its region's lock, for which CPU it is reserved.
+//! What a zone remembers of a CPU is a hint. The pageblock itself says, under its region's lock, for which CPU it is
+//! reserved.
 
 use pageblock_frame::sync::{AtomicU32, Ordering};
 use pageblock_frame::{Carver, CpuId, MigrateType, NO_BLOCK, Pageblock, Platform, StateByte};
@@ -30,7 +31,8 @@ pub(crate) struct CpuReservations<'m> {
 }
 
 impl<'m> CpuReservations<'m> {
-    /// CPUs that are told apart in a zone of so many pageblocks, of which few CPUs must not reserve all: a power of two.
+    /// CPUs that are told apart in a zone of so many pageblocks, of which few CPUs must not reserve all: a power of
+    /// two.
     const fn cpus(blocks: usize) -> usize {
         let cpus = if blocks / 4 > MOST_SLOTS { MOST_SLOTS } else { blocks / 4 + 1 };
         if cpus.is_power_of_two() { cpus } else { cpus.next_power_of_two() / 2 }
@@ -63,10 +65,15 @@ impl<'m> CpuReservations<'m> {
 }
 
 impl<'m> Zone<'m> {
-    /// Takes blocks for a per-CPU list under a bound on what the call does: fewer than asked for, but at least one if there is any. Each
-    /// is marked as listed; `out` gets zone-relative indices. `out` may have room for more, so that whole words of 64 frames come.
+    /// Takes blocks for a per-CPU list under a bound on what the call does: fewer than asked for, but at least one if
+    /// there is any. Each is marked as listed; `out` gets zone-relative indices. `out` may have room for more, so that
+    /// whole words of 64 frames come. There are none of an order above the zone's largest, and none of isolated
+    /// pageblocks.
     #[inline]
     pub fn refill<P: Platform>(&self, refill: Refill, out: &mut [u32]) -> usize {
+        if refill.order > self.max_order() || refill.migrate_type == MigrateType::Isolate {
+            return 0;
+        }
         let mark = StateByte::listed(refill.order, refill.migrate_type);
         if refill.order.as_u8() >= 6 {
             let Some(slot) = out.first_mut() else { return 0 };
@@ -114,8 +121,8 @@ impl<'m> Zone<'m> {
         self.another_block::<P>(refill, own)
     }
 
-    /// The most fragmented pageblock that serves and is not reserved, or a whole one. It is reserved for the CPU, unless the CPU has a
-    /// reservation with blocks of smaller orders, to which it returns.
+    /// The most fragmented pageblock that serves and is not reserved, or a whole one. It is reserved for the CPU,
+    /// unless the CPU has a reservation with blocks of smaller orders, to which it returns.
     #[cold]
     #[inline(never)]
     fn another_block<P: Platform>(&self, refill: &Refill, own: Own) -> Option<Place<'_, 'm, P>> {
@@ -150,7 +157,8 @@ impl<'m> Zone<'m> {
         }
     }
 
-    /// Ends the reservations of a type in the regions that have some, until one has ended whose pageblock serves the order. True if so.
+    /// Ends the reservations of a type in the regions that have some, until one has ended whose pageblock serves the
+    /// order. True if so.
     #[cold]
     #[inline(never)]
     pub(crate) fn revoke<P: Platform>(&self, migrate_type: MigrateType, order: u32) -> bool {

@@ -140,7 +140,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         self.lock(block).and_then(map).unwrap_or([0; BLOCK_WORDS])
     }
 
-    /// Shows pageblocks to `visit`, up to 64 to a lock hold. It is called with the lock held: it must be short, and call nothing.
+    /// Shows pageblocks to `visit`, up to 64 to a lock hold. It is called with the lock held: it must be short, and
+    /// call nothing.
     #[inline(always)]
     pub fn survey(&self, blocks: Range<u32>, mut visit: impl FnMut(u32, &Pageblock)) {
         let end = blocks.end.min(self.blocks());
@@ -157,11 +158,11 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         }
     }
 
-    /// Writes the lowest pageblocks of a type, from pageblock `from` on, whose largest free block has exactly this order, below 9;
-    /// returns how many.
+    /// Writes the lowest pageblocks of a type, from pageblock `from` on, whose largest free block has exactly this
+    /// order, below 9; returns how many.
     pub fn listed(&self, migrate_type: MigrateType, order: Order, from: u32, out: &mut [u32]) -> usize {
         let set = FreeAreaId::new(migrate_type, u32::from(order.as_u8()).min(BLOCK_SHIFT - 1));
-        let first = self.zone.region_of(from << BLOCK_SHIFT);
+        let Some(first) = from.checked_mul(1 << BLOCK_SHIFT).map(|index| self.zone.region_of(index)) else { return 0 };
         let mut found = 0;
         for number in Ones(self.zone.summary.regions(set)).filter(|&number| number >= first) {
             let Some(region) = self.zone.lock::<P>(number) else { break };
@@ -178,7 +179,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         found
     }
 
-    /// Which type could serve a block of `order` to a request of this type, as the free areas are now. Watermarks are not asked.
+    /// Which type could serve a block of `order` to a request of this type, as the free areas are now. Watermarks are
+    /// not asked.
     #[must_use]
     pub fn servable(&self, order: Order, wanted: MigrateType) -> Servable {
         let serves = |migrate_type| self.zone.can_serve(migrate_type, order);
@@ -203,8 +205,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         self.zone.free_blocks()
     }
 
-    /// Withholds a pageblock of an ordinary or CMA type from allocation, and returns it as it is then. `None`, with nothing
-    /// changed, if it is not the allocator's, of another type, or withheld already.
+    /// Withholds a pageblock of an ordinary or CMA type from allocation, and returns it as it is then. `None`, with
+    /// nothing changed, if it is not the allocator's, of another type, or withheld already.
     #[inline]
     pub fn withhold(&self, block: u32) -> Option<BlockView> {
         self.changing(block, |region, block| {
@@ -213,7 +215,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         })?
     }
 
-    /// As [`withhold`](Self::withhold), and returns the free frames, which are the scanner's from now on: one bit a frame.
+    /// As [`withhold`](Self::withhold), and returns the free frames, which are the scanner's from now on: one bit a
+    /// frame.
     #[inline]
     pub fn isolate(&self, block: u32) -> Option<[u64; BLOCK_WORDS]> {
         self.changing(block, |region, block| {
@@ -229,8 +232,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         self.changing(block, |region, block| _ = region.unisolate(block));
     }
 
-    /// Takes up to `out.len()` free blocks of `order` below 6 out of one pageblock and marks them isolated. Isolated single ones first, then
-    /// from the bottom. Writes indices, returns how many.
+    /// Takes up to `out.len()` free blocks of `order` below 6 out of one pageblock and marks them isolated. Isolated
+    /// single ones first, then from the bottom. Writes indices, returns how many.
     pub fn take(&self, block: u32, order: Order, out: &mut [u32]) -> usize {
         let taken = self.changing(block, |region, block| {
             let got = region.take_runs(block, u32::from(order.as_u8()), out);
@@ -258,7 +261,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         taken
     }
 
-    /// Turns a block that was allocated while it was a target back into an isolated one. False if it is not allocated any more.
+    /// Turns a block that was allocated while it was a target back into an isolated one. False if it is not allocated
+    /// any more.
     pub fn reclaim_target(&self, index: u32, order: Order) -> bool {
         let Some(_place) = self.lock(index >> BLOCK_SHIFT) else { return false };
         let state = self.zone.states().get(index);
@@ -269,7 +273,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         ours
     }
 
-    /// Frees isolated blocks of one order. Those that are not isolated with this order are left alone; returns how many.
+    /// Frees isolated blocks of one order. Those that are not isolated with this order are left alone; returns how
+    /// many.
     pub fn give_free(&self, indices: &[u32], order: Order) -> usize {
         let mut refused = 0;
         let mut rest = indices;
@@ -284,8 +289,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         refused
     }
 
-    /// Gives back to allocation the pageblocks that a block covers, if they are withheld, and takes the block at once, as one of type
-    /// `wanted`, if all of it is free. Whole pageblocks become pageblocks of that type.
+    /// Gives back to allocation the pageblocks that a block covers, if they are withheld, and takes the block at once,
+    /// as one of type `wanted`, if all of it is free. Whole pageblocks become pageblocks of that type.
     pub fn capture(&self, index: u32, order: Order, wanted: MigrateType) -> Option<Pfn> {
         self.take_block(index, order, |region, index| {
             for block in blocks_of(index, order) {
@@ -295,7 +300,8 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         })
     }
 
-    /// Takes a block if all of it is free and not withheld, as one of type `wanted`. Whole pageblocks become pageblocks of that type.
+    /// Takes a block if all of it is free and not withheld, as one of type `wanted`. Whole pageblocks become pageblocks
+    /// of that type.
     pub fn take_whole(&self, index: u32, order: Order, wanted: MigrateType) -> Option<Pfn> {
         self.take_block(index, order, |region, index| region.take_place(index, order, wanted))
     }

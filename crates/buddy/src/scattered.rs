@@ -1,10 +1,11 @@
 //! Many small blocks back into the maps, wherever they lie: what drains per-CPU lists.
 //!
-//! A pageblock is eight words of eight bytes of eight frames, and how a free one of eight merges with those beside it is the same
-//! on each of the three levels, so one table of all bytes answers: a block of an order up to 3 in its byte; if that becomes
-//! full, the byte among the full ones of its word; and if that becomes full, the word among the full ones of the pageblock. What it
-//! means for the numbers of free blocks is summed up in registers. The one thing that is left undone is the pageblock's
-//! presence, of which the frames count as loose: whoever takes from the pageblock recomputes it, once for all of them.
+//! A pageblock is eight words of eight bytes of eight frames, and how a free one of eight merges with those beside it
+//! is the same on each of the three levels, so one table of all bytes answers: a block of an order up to 3 in its byte;
+//! if that becomes full, the byte among the full ones of its word; and if that becomes full, the word among the full
+//! ones of the pageblock. What it means for the numbers of free blocks is summed up in registers. The one thing that is
+//! left undone is the pageblock's presence, of which the frames count as loose: whoever takes from the pageblock
+//! recomputes it, once for all of them.
 
 use core::hint::cold_path;
 use core::ops::Range;
@@ -24,14 +25,16 @@ const ALL: u8 = 0x7f;
 
 /// What is known of eight, one bit each: side by side, so that one register finds both.
 struct Eights {
-    /// For each eight, times 8, and a place among them that has become free: the order, in eighths, of the block that it is part of, or
-    /// [`ALL`].
+    /// For each eight, times 8, and a place among them that has become free: the order, in eighths, of the block that
+    /// it is part of, or [`ALL`].
     merged: [u8; 8 * 256],
-    /// What a block means for the numbers of free blocks if it came to be by freeing eighths: one more of its order, one less of each
-    /// below. Four numbers of 16 bits, order 0 in the lowest. By the values of `merged`, so that a look needs no check.
+    /// What a block means for the numbers of free blocks if it came to be by freeing eighths: one more of its order,
+    /// one less of each below. Four numbers of 16 bits, order 0 in the lowest. By the values of `merged`, so that a
+    /// look needs no check.
     grown: [u64; 256],
-    /// For a byte of a map that has become full, by how many of the 16, 32 and 64 frames around it are free too: what that means beyond
-    /// one byte more, in the same numbers, of bytes; and the order of the block that it is part of; [`ALL`] for a full word.
+    /// For a byte of a map that has become full, by how many of the 16, 32 and 64 frames around it are free too: what
+    /// that means beyond one byte more, in the same numbers, of bytes; and the order of the block that it is part of;
+    /// [`ALL`] for a full word.
     full: [u64; 4],
     reached: [u8; 4],
 }
@@ -79,8 +82,8 @@ struct Alike {
 }
 
 impl Region<'_> {
-    /// Gives back those of up to 64 blocks of an order up to [`LEVEL`] for whose places `picked` has a bit and whose heads are marked as listed,
-    /// in a region whose free frames all count alike. Others are left as they are.
+    /// Gives back those of up to 64 blocks of an order up to [`LEVEL`] for whose places `picked` has a bit and whose
+    /// heads are marked as listed, in a region whose free frames all count alike. Others are left as they are.
     pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32], picked: u64, effort: &mut Effort) -> Picked {
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
         let mut result = Picked { left: picked, refused: 0 };
@@ -111,8 +114,8 @@ impl Region<'_> {
         result
     }
 
-    /// Gives back blocks whose heads have this state, until one has another, or a pageblock has become wholly free, or the effort is
-    /// spent.
+    /// Gives back blocks whose heads have this state, until one has another, or a pageblock has become wholly free, or
+    /// the effort is spent.
     #[inline(never)]
     fn give_alike<const ORDER: u32>(
         &mut self,
@@ -166,8 +169,8 @@ impl Region<'_> {
     }
 }
 
-/// What happens where more comes of a block than one in a byte of a map, or the largest block of its pageblock; and what becomes of
-/// all when the drain ends.
+/// What happens where more comes of a block than one in a byte of a map, or the largest block of its pageblock; and
+/// what becomes of all when the drain ends.
 struct Growth<'c, 'm> {
     /// What full bytes beside others mean for the numbers of free blocks, from order [`LEVEL`] on.
     words: u64,
@@ -183,8 +186,8 @@ struct Growth<'c, 'm> {
 }
 
 impl Growth<'_, '_> {
-    /// Accounts for so many blocks that have been given back, and for what they mean for the numbers of free blocks up to order
-    /// [`LEVEL`].
+    /// Accounts for so many blocks that have been given back, and for what they mean for the numbers of free blocks up
+    /// to order [`LEVEL`].
     #[inline(never)]
     fn settle(&mut self, order: u32, blocks: usize, grown: u64) {
         self.effort.set(self.left);
@@ -212,8 +215,8 @@ impl Growth<'_, '_> {
         }
     }
 
-    /// A full byte and the one beside it make a block of 16, which is nothing new in its pageblock, as most of them. True if that is enough
-    /// for one call.
+    /// A full byte and the one beside it make a block of 16, which is nothing new in its pageblock, as most of them.
+    /// True if that is enough for one call.
     #[inline(always)]
     const fn pairs(&mut self) -> bool {
         self.words = self.words.wrapping_add(EIGHTS.full[1]);
@@ -244,8 +247,8 @@ impl Growth<'_, '_> {
     }
 }
 
-/// A pageblock has got a larger block than any that it had, or a full word ([`ALL`] and one level). True if all of it is free then,
-/// which has been counted up to the orders below.
+/// A pageblock has got a larger block than any that it had, or a full word ([`ALL`] and one level). True if all of it
+/// is free then, which has been counted up to the orders below.
 #[inline(always)]
 fn rise(
     b: &mut Pageblock,

@@ -9,12 +9,12 @@ use crate::region::{Region, RegionStorage};
 use crate::reservations::CpuReservations;
 use crate::summary::{MOST_REGIONS, Summary};
 
-/// Rows of 64 pageblocks in a region at least. A batch that is given back meets fewer locks where regions are large, and CPUs meet
-/// each other less where they are small.
+/// Rows of 64 pageblocks in a region at least. A batch that is given back meets fewer locks where regions are large,
+/// and CPUs meet each other less where they are small.
 const LEAST_ROWS: usize = 4;
 
-/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and for each region its lock, its skip bits and its
-/// `FreeArea`.
+/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and for each region its lock, its skip
+/// bits and its `FreeArea`.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -49,7 +49,8 @@ pub(crate) struct Shape {
     pub(crate) blocks: usize,
     /// State bytes: frames from the base to the end of the span.
     states: usize,
-    /// Pageblocks of each region but the last: 64 times a power of two, and as few as can be where a model has to have two regions.
+    /// Pageblocks of each region but the last: 64 times a power of two, and as few as can be where a model has to have
+    /// two regions.
     region_blocks: usize,
 }
 
@@ -95,7 +96,8 @@ impl<'m> ZoneStorage<'m> {
             + size_of::<u64>()
     }
 
-    /// Cuts the metadata of a zone with this span off raw bytes; `None`, with nothing lost but alignment, if they do not suffice.
+    /// Cuts the metadata of a zone with this span off raw bytes; `None`, with nothing lost but alignment, if they do
+    /// not suffice.
     pub fn carve(span: PfnRange, max_order: Order, carver: &mut Carver<'m>) -> Option<Self> {
         if carver.remaining() < Self::bytes(span, max_order) {
             return None;

@@ -1,7 +1,8 @@
 //! Which regions have a pageblock for a request: one word a set, one bit a region.
 //!
-//! A search reads the words without a lock, takes the lock of the region that they name, and looks again there. The holder of a
-//! region's lock sets and clears that region's bits before it lets go, so that a bit is exact whenever the lock is free.
+//! A search reads the words without a lock, takes the lock of the region that they name, and looks again there. The
+//! holder of a region's lock sets and clears that region's bits before it lets go, so that a bit is exact whenever the
+//! lock is free.
 //!
 //! | word | bit | set while |
 //! |---|---|---|
@@ -9,13 +10,14 @@
 //! | reserved, a type | a region | one of its pageblocks is reserved for a CPU's refills |
 //!
 //! # A search that finds nothing
-//! A pageblock may move between sets while a search reads one after the other, so that the search sees it in none. Each update enters the
-//! new sets, counts itself in `moves`, and leaves the old ones, in this order; a search that finds nothing looks at `moves` again, and
-//! begins anew if it has changed.
+//! A pageblock may move between sets while a search reads one after the other, so that the search sees it in none. Each
+//! update enters the new sets, counts itself in `moves`, and leaves the old ones, in this order; a search that finds
+//! nothing looks at `moves` again, and begins anew if it has changed.
 //!
-//! Why that suffices: a search that missed the pageblock in its new set read that set before the entry, and so `moves` before the count,
-//! since a read of the count (acquire, of a release) would have made the entry visible. If it missed the pageblock in its old set as
-//! well, it read that set after the departure (acquire, of a release), which makes the count visible to its second look.
+//! Why that suffices: a search that missed the pageblock in its new set read that set before the entry, and so `moves`
+//! before the count, since a read of the count (acquire, of a release) would have made the entry visible. If it missed
+//! the pageblock in its old set as well, it read that set after the departure (acquire, of a release), which makes the
+//! count visible to its second look.
 
 use pageblock_frame::MigrateType;
 use pageblock_frame::sync::{AtomicUsize, Ordering};
@@ -52,7 +54,8 @@ impl Summary {
         self.moves.load(Ordering::Acquire)
     }
 
-    /// The lowest region with a pageblock of a type whose largest order is the smallest from `order` to 8, and that order.
+    /// The lowest region with a pageblock of a type whose largest order is the smallest from `order` to 8, and that
+    /// order.
     #[inline(always)]
     pub(crate) fn most_fragmented(&self, migrate_type: MigrateType, order: u32) -> Option<Found> {
         let set = |top| FreeAreaId::new(migrate_type, top);

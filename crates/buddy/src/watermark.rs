@@ -195,8 +195,8 @@ impl Zone<'_> {
         mark.load(Ordering::Relaxed) + self.boost()
     }
 
-    /// True if the zone can serve a block of `order` and keep more than `mark` frames, plus what it keeps from requests limited to
-    /// zone `limit` (`__zone_watermark_ok()`, Linux 6.1). Takes the zone lock for orders above 0.
+    /// True if the zone can serve a block of `order` and keep more than `mark` frames, plus what it keeps from requests
+    /// limited to zone `limit` (`__zone_watermark_ok()`, Linux 6.1). Takes the zone lock for orders above 0.
     #[must_use]
     pub fn watermark_ok(&self, order: Order, mark: u64, limit: ZoneKind, flags: AllocFlags) -> bool {
         if order == Order::ZERO && !flags.intersects(AllocFlags::RESERVES) {
@@ -238,8 +238,8 @@ impl Zone<'_> {
         self.frames_ok_with(free, (order, mark), limit, flags) && (order == Order::ZERO || self.has_block(order, flags))
     }
 
-    /// The part of [`watermark_ok`](Self::watermark_ok) that counts frames: without the lock, and without the question whether there is
-    /// a block of `order`, which an allocation that follows at once finds out itself.
+    /// The part of [`watermark_ok`](Self::watermark_ok) that counts frames: without the lock, and without the question
+    /// whether there is a block of `order`, which an allocation that follows at once finds out itself.
     #[must_use]
     #[inline]
     pub fn frames_ok(&self, order: Order, mark: u64, limit: ZoneKind, flags: AllocFlags) -> bool {

@@ -1,8 +1,8 @@
 //! Runs of wholly free pageblocks: blocks of order 9 and above.
 //!
-//! The wholly free pageblocks of a type are a set of bits, 64 pageblocks a word; a run of `2^(o-9)` of them is a block of order
-//! `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the decomposition into
-//! maximal runs is unique, and merging follows from the bits.
+//! The wholly free pageblocks of a type are a set of bits, 64 pageblocks a word; a run of `2^(o-9)` of them is a block
+//! of order `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the
+//! decomposition into maximal runs is unique, and merging follows from the bits.
 
 use pageblock_frame::{MigrateType, Pageblock, Unopened};
 
@@ -24,7 +24,8 @@ fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
     visit(most, runs);
 }
 
-/// The smallest maximal run of at least `2^wanted` in a word, where runs are at most `2^most` long: first bit and level.
+/// The smallest maximal run of at least `2^wanted` in a word, where runs are at most `2^most` long: first bit and
+/// level.
 #[inline(always)]
 fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<(u32, u32)> {
     let mut runs = bits::runs(word, wanted);
@@ -61,8 +62,8 @@ impl Region<'_> {
         (BLOCK_SHIFT..=self.max_order).rev().find(|&order| self.find_run(migrate_type, order).is_some())
     }
 
-    /// Takes the first `2^(order-9)` pageblocks of a maximal run of order `run` out of the set of wholly free ones and out of the counts. Their maps
-    /// are left as they are.
+    /// Takes the first `2^(order-9)` pageblocks of a maximal run of order `run` out of the set of wholly free ones and
+    /// out of the counts. Their maps are left as they are.
     #[inline(always)]
     pub(crate) fn cut_run(&mut self, migrate_type: MigrateType, (block, run): (u32, u32), order: u32) {
         for member in block..block + (1 << (order - BLOCK_SHIFT)) {
@@ -78,22 +79,22 @@ impl Region<'_> {
     #[inline(never)]
     pub(crate) fn give_whole(&mut self, index: u32) {
         let block = index >> BLOCK_SHIFT;
-        let Some(b) = self.blocks.get_mut(block) else { return };
+        let Some(b) = self.blocks.known_mut(block) else { return };
         Self::fill(b, true);
         let migrate_type = b.migrate_type;
         self.add_free(migrate_type, 1 << BLOCK_SHIFT);
         self.join_whole(block, migrate_type);
     }
 
-    /// Puts a wholly free pageblock into its type's set, merging it with its neighbours, which may be of other ordinary types.
-    /// Its map is full already.
+    /// Puts a wholly free pageblock into its type's set, merging it with its neighbours, which may be of other ordinary
+    /// types. Its map is full already.
     #[inline(never)]
     pub(crate) fn join_whole(&mut self, block: u32, migrate_type: MigrateType) {
         self.join_run::<true>(block, migrate_type);
     }
 
-    /// The same for a pageblock that was free before and changed its type: it merges with neighbours of that type only, so
-    /// that no other pageblock's type changes with it.
+    /// The same for a pageblock that was free before and changed its type: it merges with neighbours of that type only,
+    /// so that no other pageblock's type changes with it.
     #[inline(never)]
     pub(crate) fn join_own_type(&mut self, block: u32, migrate_type: MigrateType) {
         self.join_run::<false>(block, migrate_type);
@@ -127,8 +128,8 @@ impl Region<'_> {
         self.count(BLOCK_SHIFT + level, 1);
     }
 
-    /// Gives a maximal run of wholly free pageblocks of another ordinary type to this one, so that the two can merge (as Linux
-    /// does since 6.10). False, with nothing changed, if there is no such run.
+    /// Gives a maximal run of wholly free pageblocks of another ordinary type to this one, so that the two can merge
+    /// (as Linux does since 6.10). False, with nothing changed, if there is no such run.
     #[inline(never)]
     fn adopt(&mut self, first: u32, level: u32, migrate_type: MigrateType) -> bool {
         if !migrate_type.is_ordinary() {
@@ -143,7 +144,7 @@ impl Region<'_> {
         }
         for member in members {
             if !self.blocks.set_unopened(member, Unopened::Free(migrate_type)) {
-                let Some(b) = self.blocks.get_mut(member) else { return false };
+                let Some(b) = self.blocks.known_mut(member) else { return false };
                 b.migrate_type = migrate_type;
             }
             self.free_area.remove(old, Self::WHOLE, member);
@@ -160,7 +161,8 @@ impl Region<'_> {
         self.count_runs_of(set, block / 64, 1);
     }
 
-    /// Accounts for pageblocks that have not been opened and are free now, as movable ones. They merge with neighbours of that type only.
+    /// Accounts for pageblocks that have not been opened and are free now, as movable ones. They merge with neighbours
+    /// of that type only.
     pub(crate) fn release_unopened(&mut self, first: u32, blocks: u32) {
         let set = FreeAreaId::whole(MigrateType::Movable);
         let end = first + blocks;

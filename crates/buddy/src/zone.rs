@@ -59,7 +59,11 @@ impl ZoneConfig {
         if self.span.is_empty() {
             return Err(ZoneError::EmptySpan);
         }
-        if self.span.end.as_u64() > MAX_PFN {
+        // Numbers of frames and pageblocks are of 32 bits, also those of the ends of blocks.
+        let most = u64::from(u32::MAX) - Order::LIMIT.frames();
+        if self.span.end.as_u64() > MAX_PFN
+            || self.span.end.as_u64() - base_of(self.span, self.max_order).as_u64() > most
+        {
             return Err(ZoneError::TooHigh);
         }
         if self.max_order < PAGEBLOCK_ORDER {
@@ -131,7 +135,8 @@ pub struct Zone<'m> {
     region_shift: u32,
     pub(crate) summary: &'m Summary,
     pub(crate) policy: Policy,
-    /// A mixing below this order is refused to requests with [`AllocFlags::FRAGMENT_STALL`](pageblock_frame::AllocFlags::FRAGMENT_STALL).
+    /// A mixing below this order is refused to requests with
+    /// [`AllocFlags::FRAGMENT_STALL`](pageblock_frame::AllocFlags::FRAGMENT_STALL).
     pub(crate) stall_order: u32,
     /// From which pageblock each CPU's lists refill.
     pub(crate) reservations: CpuReservations<'m>,
@@ -162,8 +167,8 @@ pub(crate) struct Place<'z, 'm, P: Platform> {
 }
 
 impl<'m> Zone<'m> {
-    /// A zone in which no frame belongs to the allocator yet; [`release`](Self::release) gives it some. `P` is the platform of all
-    /// that use the zone.
+    /// A zone in which no frame belongs to the allocator yet; [`release`](Self::release) gives it some. `P` is the
+    /// platform of all that use the zone.
     ///
     /// # Errors
     /// [`ZoneError`] for an empty span, frame numbers above 2^32, a largest order below the pageblock order, or storage
@@ -202,7 +207,8 @@ impl<'m> Zone<'m> {
         })
     }
 
-    /// Adds what has changed in a region to the zone's totals and to its summary: the last act of each holder of the region's lock.
+    /// Adds what has changed in a region to the zone's totals and to its summary: the last act of each holder of the
+    /// region's lock.
     #[inline(always)]
     pub(crate) fn publish(&self, region: &mut Region<'_>) {
         let free = region.totals.free.wrapping_sub(region.published.free);
@@ -237,8 +243,8 @@ impl<'m> Zone<'m> {
         self.opened_end.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// All frames below this index have been opened, so that their state bytes may be read by a CPU that has called this. It grows, by one
-    /// pageblock a call at least, as long as there are opened ones above.
+    /// All frames below this index have been opened, so that their state bytes may be read by a CPU that has called
+    /// this. It grows, by one pageblock a call at least, as long as there are opened ones above.
     #[inline]
     #[must_use]
     pub fn opened_frames<P: Platform>(&self) -> u32 {
@@ -257,7 +263,8 @@ impl<'m> Zone<'m> {
         }
         let now = region.offset + region.blocks.opened_frames() as u32;
         self.publish(&mut region);
-        // Release: what this CPU has seen written is seen by a CPU that reads the number. Regions below have been opened before.
+        // Release: what this CPU has seen written is seen by a CPU that reads the number. Regions below have been
+        // opened before.
         self.opened.fetch_max(now, Ordering::AcqRel).max(now)
     }
 
@@ -409,8 +416,8 @@ impl<'m> Zone<'m> {
         self.managed() / 100 + PAGEBLOCK_FRAMES
     }
 
-    /// Puts the pageblock that holds `pfn` into the high-order atomic reserve, if the reserve may grow and the pageblock is
-    /// of an ordinary type (`reserve_highatomic_pageblock()`, Linux 4.4). True if it did.
+    /// Puts the pageblock that holds `pfn` into the high-order atomic reserve, if the reserve may grow and the
+    /// pageblock is of an ordinary type (`reserve_highatomic_pageblock()`, Linux 4.4). True if it did.
     pub fn reserve_highatomic<P: Platform>(&self, pfn: Pfn) -> bool {
         if !self.policy.highatomic || self.highatomic() >= self.highatomic_limit() {
             return false;

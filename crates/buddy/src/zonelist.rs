@@ -39,8 +39,8 @@ impl Distances {
         Self { table }
     }
 
-    /// The distances of a square table, row by row (ACPI SLIT): `table[from * nodes + to]`. `None` if it is not square, has
-    /// more nodes than [`MAX_NODES`], or says that some node is nearer to another than to itself.
+    /// The distances of a square table, row by row (ACPI SLIT): `table[from * nodes + to]`. `None` if it is not square,
+    /// has more nodes than [`MAX_NODES`], or says that some node is nearer to another than to itself.
     #[must_use]
     pub const fn from_table(table: &[u8]) -> Option<Self> {
         let nodes = (table.len() as u64).isqrt() as usize;
@@ -77,8 +77,8 @@ impl Default for Distances {
 /// The order in which nodes fall back on one another, found for one node after the other, in ascending order
 /// (`build_zonelists()`).
 ///
-/// Nearer nodes come first; among equals one with a higher number than the asking node, then those that have been chosen
-/// less often for others, so that several nodes do not all fall back on the same one.
+/// Nearer nodes come first; among equals one with a higher number than the asking node, then those that have been
+/// chosen less often for others, so that several nodes do not all fall back on the same one.
 ///
 /// ```
 /// use pageblock_buddy::{Distances, NodeOrder};
@@ -102,8 +102,8 @@ impl NodeOrder {
         Self { distances, load: [0; MAX_NODES] }
     }
 
-    /// The nodes of `nodes` in the order in which `local` turns to them, itself first. `has_cpus` tells which nodes have
-    /// CPUs: memory without CPUs is preferred.
+    /// The nodes of `nodes` in the order in which `local` turns to them, itself first. `has_cpus` tells which nodes
+    /// have CPUs: memory without CPUs is preferred.
     pub fn of(
         &mut self,
         local: NodeId,

@@ -27,7 +27,8 @@ fn scattered(zone: &Zone<'_>, order: Order) -> Vec<u32> {
     (0..count).map(|i| blocks[i * 100_003 % count]).collect()
 }
 
-/// Whatever a call stops at: what is left is the end of the slice, still listed, each block once; what is done with is free.
+/// Whatever a call stops at: what is left is the end of the slice, still listed, each block once; what is done with is
+/// free.
 #[test]
 fn what_a_bounded_drain_leaves_is_at_the_end() {
     for order in [0, 1, 3, 4] {

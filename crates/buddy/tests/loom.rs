@@ -15,7 +15,8 @@ use loom::sync::Arc;
 use loom::thread;
 use pageblock_buddy::{BoostRule, FairPolicy, FreeError, Refill, Watermarks, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::{
-    AllocFlags, Carver, CpuId, FrameState, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind,
+    AllocFlags, Carver, CpuId, FrameState, MigrateType, NodeId, Order, Pageblocks, Pfn, PfnRange, Platform, StateByte,
+    ZoneKind,
 };
 
 /// Zones that take turns, by marks.
@@ -272,7 +273,8 @@ fn two_regions(free: &[u64]) -> Arc<Zone<'static>> {
     Arc::new(zone)
 }
 
-/// A pageblock that another CPU moves to a smaller set, or to a larger one, is found by a search that would be served either way.
+/// A pageblock that another CPU moves to a smaller set, or to a larger one, is found by a search that would be served
+/// either way.
 #[test]
 fn a_search_misses_no_pageblock_that_moves() {
     static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
@@ -387,4 +389,25 @@ fn a_late_mark_lasts_until_the_next_reset() {
         assert!(zone.fair_is_over(POLICY));
     });
     assert!(LATE.load(Ordering::Relaxed) > 0 && IN_TIME.load(Ordering::Relaxed) > 0);
+}
+
+/// A CPU opens a pageblock and hands a frame of it out, while another looks at the frames: it sees what the first has
+/// written, or that there is nothing, and never what was in memory before.
+#[test]
+fn state_bytes_are_not_read_before_they_are_written() {
+    loom::model(|| {
+        let held = StateByte::allocated(Order::ZERO, MigrateType::Movable);
+        // Four frames are enough; all of them look as if a caller held them.
+        let raw = vec![core::mem::MaybeUninit::uninit(); 1 << 12].leak();
+        let mut blocks = Pageblocks::carve_unopened(1, 4, held, &mut Carver::new(raw)).unwrap();
+        let states = blocks.states();
+        let opener = thread::spawn(move || {
+            blocks.get_mut(0).unwrap().free = 0;
+            blocks.states().set(0, held);
+        });
+        assert_eq!(states.get(1), StateByte::INSIDE);
+        assert_eq!(states.heads(0) & !1, 0);
+        opener.join().unwrap();
+        assert_eq!((states.get(0), states.get(1)), (held, StateByte::INSIDE));
+    });
 }

@@ -4,7 +4,7 @@ use core::fmt;
 use core::hint::cold_path;
 use core::marker::PhantomData;
 use core::mem::offset_of;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU16, NonZeroU64};
 use core::ptr::NonNull;
 
 use crate::sync::{AtomicU8, Ordering};
@@ -20,9 +20,9 @@ pub const NO_BLOCK: u32 = u32::MAX;
 /// # Invariants
 /// 1. A bit of `map` is set if and only if that frame is free in the zone (not on a per-CPU list, not taken out).
 /// 2. `free` is the number of set bits.
-/// 3. Bit `8 * o + w` of `presence` is set if and only if the 64 frames of word `w` decompose into at least one maximal free
-///    block of order `o`, for orders 0 to 6. (From order 6 on, blocks are made of full words, which are those of order 6.)
-///    While frames are `loose` that holds for order 6 only.
+/// 3. Bit `8 * o + w` of `presence` is set if and only if the 64 frames of word `w` decompose into at least one maximal
+///    free block of order `o`, for orders 0 to 6. (From order 6 on, blocks are made of full words, which are those of
+///    order 6.) While frames are `loose` that holds for order 6 only.
 /// 4. `top` is the highest order of any maximal free block inside, [`Pageblock::WHOLE`] if all frames are free, and
 ///    [`Pageblock::NO_TOP`] if none is.
 #[derive(Clone)]
@@ -34,8 +34,8 @@ pub struct Pageblock {
     pub presence: u64,
     /// Free frames, 0 to 512.
     pub free: u16,
-    /// Of them, those that have come back since `presence` was computed; whoever takes from the pageblock computes it again first,
-    /// if there are any.
+    /// Of them, those that have come back since `presence` was computed; whoever takes from the pageblock computes it
+    /// again first, if there are any.
     pub loose: u16,
     /// The largest order that the block can serve (see invariant 4).
     pub top: u8,
@@ -47,8 +47,13 @@ pub struct Pageblock {
     pub saved_type: MigrateType,
     /// The owner of the per-CPU lists that alone refill from it, a number above 0; 0 if it is not reserved.
     pub reserved_by: u16,
-    /// For use by the rooms above: deferral, ages.
-    pub spare: [u8; 44],
+    /// Left by scanners that could not empty it: 0, or one more than its free frames then. This and the next two are hints: a
+    /// scanner that believes a wrong one does too much or too little, and nothing else.
+    pub note: u16,
+    /// Left by scanners: one more than the place in the pageblock of the frame that was in the way.
+    pub obstacle: Option<NonZeroU16>,
+    /// Left by scanners that could make no smaller block in it: 0, or one more than its free frames then.
+    pub part_note: u16,
 }
 
 impl Pageblock {
@@ -70,7 +75,9 @@ impl Pageblock {
             managed: 0,
             saved_type: migrate_type,
             reserved_by: 0,
-            spare: [0; 44],
+            note: 0,
+            obstacle: None,
+            part_note: 0,
         }
     }
 
@@ -85,15 +92,15 @@ impl Pageblock {
         }
     }
 
-    /// Of the aligned 16, 32 and 64 frames around a frame, counted from anywhere that is a multiple of 512: how many of the three are
-    /// all free.
+    /// Of the aligned 16, 32 and 64 frames around a frame, counted from anywhere that is a multiple of 512: how many of
+    /// the three are all free.
     #[must_use]
     #[inline(always)]
     pub fn free_around(&self, index: u32) -> u8 {
         let byte = (index / 8) as usize % (8 * BLOCK_WORDS);
         let map = (&raw const self.map).cast::<u8>();
-        // SAFETY: as many aligned bytes around one of the map are the map's, which is of 64 and aligned for them; any value is one. In
-        // which direction they count does not matter to neighbours.
+        // SAFETY: as many aligned bytes around one of the map are the map's, which is of 64 and aligned for them; any
+        // value is one. In which direction they count does not matter to neighbours.
         unsafe {
             let byte = if cfg!(target_endian = "little") { byte } else { byte ^ 7 };
             u8::from(*map.add(byte & !1).cast::<u16>() == u16::MAX)
@@ -136,8 +143,8 @@ impl fmt::Debug for Pageblock {
 /// Frames of [`Pageblocks`](crate::Pageblocks) on the way through a list of indices; see there.
 ///
 /// # Invariants
-/// There is an opened pageblock in `blocks`, borrowed for `'t`, for each frame below `opened`, which has a state byte. Each bit of `left` is
-/// the place of an index.
+/// There is an opened pageblock in `blocks`, borrowed for `'t`, for each frame below `opened`, which has a state byte.
+/// Each bit of `left` is the place of an index.
 #[derive(Debug)]
 pub struct Visit<'t, 'm, 'i> {
     pub(crate) blocks: NonNull<Pageblock>,
@@ -180,11 +187,12 @@ impl<'m> Visit<'_, 'm, '_> {
             return None;
         }
         self.left &= self.left - 1;
-        // Eight frames are a byte of the map, and a pageblock is as long as two maps. Wide, so that nothing is widened later.
+        // Eight frames are a byte of the map, and a pageblock is as long as two maps. Wide, so that nothing is widened
+        // later.
         let eight = index as usize / 8;
         let line = eight & !(8 * BLOCK_WORDS - 1);
-        // SAFETY: the frame has a state byte that may be read, so that its pageblock is there and has been opened; the byte of the map is one
-        // of the 64 with which the pageblock begins.
+        // SAFETY: the frame has a state byte that may be read, so that its pageblock is there and has been opened; the
+        // byte of the map is one of the 64 with which the pageblock begins.
         unsafe {
             let lines = self.blocks.cast::<u8>().add(line);
             let eight = lines.add(if cfg!(target_endian = "little") { eight } else { eight ^ 7 });
@@ -237,8 +245,8 @@ impl<'v> Visited<'v> {
         unsafe { self.block.as_mut() }
     }
 
-    /// True if the eight of the map beside those that begin with a multiple of eight and have this frame among them are all free: the
-    /// other eight of an aligned 16.
+    /// True if the eight of the map beside those that begin with a multiple of eight and have this frame among them are
+    /// all free: the other eight of an aligned 16.
     #[must_use]
     #[inline(always)]
     pub fn is_beside_full(&self) -> bool {
@@ -254,8 +262,8 @@ impl<'v> Visited<'v> {
         unsafe { self.eight.as_ptr().map_addr(|at| (at & !1) ^ 2).cast::<u16>().read() == u16::MAX }
     }
 
-    /// Sets bits among the eight of the map that begin with a multiple of eight and have this one among them, the first of them in the
-    /// lowest bit. Returns the eight.
+    /// Sets bits among the eight of the map that begin with a multiple of eight and have this one among them, the first
+    /// of them in the lowest bit. Returns the eight.
     #[inline(always)]
     pub fn set(&mut self, bits: u8) -> u8 {
         // SAFETY: by the invariants.

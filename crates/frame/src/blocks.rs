@@ -6,16 +6,19 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::opening::Opening;
+use crate::sync::AtomicU8;
 use crate::{Carver, PAGEBLOCK_FRAMES, Pageblock, StateByte, StateTable, Unopened, Visit};
 
 /// Pageblocks that one opening looks at beyond itself to find how far all are open.
 const LOOKS: u32 = 16;
 
-/// The pageblocks of a run of frames and the state bytes of those, which come into being together: a pageblock is *opened* when it is first
-/// written to. Until then nothing of it exists but one byte, and what is read is what that byte stands for.
+/// The pageblocks of a run of frames and the state bytes of those, which come into being together: a pageblock is
+/// *opened* when it is first written to. Until then nothing of it exists but one byte, and what is read is what that
+/// byte stands for.
 ///
 /// # Invariants
-/// 1. There is a pageblock for every frame, and a byte that says how far it has come into being for every pageblock, or no such bytes: then all have been opened.
+/// 1. There is a pageblock for every frame, and a byte that says how far it has come into being for every pageblock, or
+///    no such bytes: then all have been opened.
 /// 2. The lines of opened pageblocks have been written, and their state bytes.
 /// 3. The first `prefix` pageblocks have been opened, and none from `end` on.
 ///
@@ -44,17 +47,21 @@ pub struct Pageblocks<'m> {
     states: StateTable<'m>,
     prefix: u32,
     end: u32,
+    /// How often one was to be changed that is not there.
+    missed: u32,
 }
 
 impl<'m> Pageblocks<'m> {
     /// Bytes that [`carve`](Self::carve) takes at most.
     #[must_use]
     pub const fn bytes(blocks: usize, frames: usize) -> usize {
-        blocks * (size_of::<Pageblock>() + size_of::<Opening>()) + align_of::<Pageblock>() + frames
+        blocks * (size_of::<Pageblock>() + size_of::<Opening>())
+            + align_of::<Pageblock>()
+            + frames * size_of::<AtomicU8>()
     }
 
-    /// Cuts so many pageblocks off raw bytes, with nothing in them, and the state bytes of so many frames. `None` if the bytes do not
-    /// suffice, or for more frames than the pageblocks have.
+    /// Cuts so many pageblocks off raw bytes, with nothing in them, and the state bytes of so many frames. `None` if
+    /// the bytes do not suffice, or for more frames than the pageblocks have.
     #[cfg(not(loom))]
     pub fn carve(blocks: usize, frames: usize, carver: &mut Carver<'m>) -> Option<Self> {
         if frames > blocks.checked_mul(PAGEBLOCK_FRAMES as usize)? {
@@ -64,7 +71,7 @@ impl<'m> Pageblocks<'m> {
         // Behind what is aligned to cache lines, so that the state bytes of a word's 64 frames are one line.
         let bytes = carver.take_uninit(frames)?;
         let openings = carver.take_with(blocks, |_| Some(Opening::new()))?;
-        Some(Self { blocks: lines, states: StateTable::deferred(bytes, openings), prefix: 0, end: 0 })
+        Some(Self { blocks: lines, states: StateTable::deferred(bytes, openings), prefix: 0, end: 0, missed: 0 })
     }
 
     /// The same inside a model, where all are opened from the beginning.
@@ -74,8 +81,25 @@ impl<'m> Pageblocks<'m> {
         for line in &mut *lines {
             line.write(Pageblock::empty(crate::MigrateType::Movable));
         }
-        let bytes = carver.take_with(frames, |_| Some(crate::sync::AtomicU8::new(0)))?;
-        Some(Self { blocks: lines, states: StateTable::new(bytes), prefix: blocks as u32, end: blocks as u32 })
+        let bytes = carver.take_with(frames, |_| Some(AtomicU8::new(0)))?;
+        Some(Self {
+            blocks: lines,
+            states: StateTable::new(bytes),
+            prefix: blocks as u32,
+            end: blocks as u32,
+            missed: 0,
+        })
+    }
+
+    /// Inside a model, pageblocks that have not been opened, in memory that was written before: each state byte is
+    /// `old`.
+    #[cfg(loom)]
+    pub fn carve_unopened(blocks: usize, frames: usize, old: StateByte, carver: &mut Carver<'m>) -> Option<Self> {
+        let lines = carver.take_uninit(blocks)?;
+        let bytes = carver.take_with(frames, |_| Some(AtomicU8::new(old.raw())))?;
+        let openings = carver.take_with(blocks, |_| Some(Opening::new()))?;
+        let bytes = StateTable::new(bytes).bytes();
+        Some(Self { blocks: lines, states: StateTable::deferred(bytes, openings), prefix: 0, end: 0, missed: 0 })
     }
 
     /// Cuts off the first `blocks`, or all if there are fewer. Nothing has been opened yet.
@@ -86,7 +110,7 @@ impl<'m> Pageblocks<'m> {
         let frames = blocks * PAGEBLOCK_FRAMES as usize;
         let part = |lines: &'m mut [MaybeUninit<Pageblock>], states: StateTable<'m>| {
             let prefix = if self.prefix == 0 { 0 } else { lines.len() as u32 };
-            Self { blocks: lines, states, prefix, end: prefix }
+            Self { blocks: lines, states, prefix, end: prefix, missed: 0 }
         };
         let rest = self.states.len().saturating_sub(frames);
         (part(first, self.states.part(0, frames)), part(second, self.states.part(frames, rest)))
@@ -149,6 +173,30 @@ impl<'m> Pageblocks<'m> {
         self.blocks.get_mut(block as usize).map(|line| unsafe { line.assume_init_mut() })
     }
 
+    /// As [`get_mut`](Self::get_mut), for a pageblock that is there if all invariants hold. If it is not, that is counted.
+    #[must_use]
+    #[inline(always)]
+    pub fn known_mut(&mut self, block: u32) -> Option<&mut Pageblock> {
+        if block as usize >= self.blocks.len() {
+            self.miss(block);
+            return None;
+        }
+        self.get_mut(block)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn miss(&mut self, block: u32) {
+        self.missed = self.missed.saturating_add(1);
+        debug_assert!(false, "there is no pageblock {block}");
+    }
+
+    /// How often a pageblock was to be changed that is not there: an invariant was broken.
+    #[must_use]
+    pub const fn missed(&self) -> u32 {
+        self.missed
+    }
+
     /// Every pageblock, opened or not.
     pub fn iter(&self) -> impl Iterator<Item = &Pageblock> {
         (0..self.blocks.len() as u32).filter_map(|block| self.get(block))
@@ -169,7 +217,8 @@ impl<'m> Pageblocks<'m> {
         true
     }
 
-    /// Makes some pageblocks, as far as they have not been opened, free as movable ones. Returns how many were reserved.
+    /// Makes some pageblocks, as far as they have not been opened, free as movable ones. Returns how many were
+    /// reserved.
     pub fn release_unopened(&mut self, blocks: Range<u32>) -> u64 {
         self.states.openings(blocks).iter().map(|opening| u64::from(opening.release())).sum()
     }
@@ -213,8 +262,8 @@ impl<'m> Pageblocks<'m> {
         }
     }
 
-    /// Of the frames with these indices, up to 64, those that `picked` has a bit for, one after the other, up to the first that does not
-    /// exist or is not in this state. `origin` is the index of the first frame in here.
+    /// Of the frames with these indices, up to 64, those that `picked` has a bit for, one after the other, up to the
+    /// first that does not exist or is not in this state. `origin` is the index of the first frame in here.
     #[inline]
     pub fn visit<'i>(&mut self, indices: &'i [u32], picked: u64, origin: u32, state: StateByte) -> Visit<'_, 'm, 'i> {
         let there = if indices.len() < 64 { (1 << indices.len()) - 1 } else { u64::MAX };
@@ -252,6 +301,17 @@ mod tests {
             assert!((1024..1536).all(|index| states.get(index) == StateByte::HOLE));
             assert!(states.chunk(512).is_some());
             assert!(!blocks.set_unopened(2, Unopened::Nothing), "it has been opened");
+        });
+    }
+
+    #[test]
+    fn a_pageblock_that_is_missing_is_recorded() {
+        with_old_bytes(|mut blocks| {
+            assert!(blocks.get_mut(40).is_none() && blocks.known_mut(39).is_some());
+            assert_eq!(blocks.missed(), 0);
+            let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| blocks.known_mut(40).is_some()));
+            assert!(found.is_err() == cfg!(debug_assertions) && !found.unwrap_or(false));
+            assert_eq!(blocks.missed(), 1);
         });
     }
 

@@ -8,8 +8,8 @@
 //! | 5 | nothing of it exists | as 0 | `Hole` |
 //! | 6 | opened: what its line and its state bytes say | written | written |
 //!
-//! The holder of the region's lock writes the line and the state bytes, and then the 6, which stays (release). A CPU that reads the 6
-//! (acquire) may read state bytes; lines are read under the lock.
+//! The holder of the region's lock writes the line and the state bytes, and then the 6, which stays (release). A CPU
+//! that reads the 6 (acquire) may read state bytes; lines are read under the lock.
 
 use crate::block::Pageblock;
 use crate::sync::{AtomicU8, Ordering};

@@ -251,8 +251,8 @@ impl StateByte {
 
 /// The state bytes of a run of frames, indexed from the first frame's, which begins a pageblock.
 ///
-/// The bytes of a pageblock that has not been [opened](crate::Pageblocks) have never been written. They are not read: what the frames are
-/// is known of the pageblock as a whole.
+/// The bytes of a pageblock that has not been [opened](crate::Pageblocks) have never been written. They are not read:
+/// what the frames are is known of the pageblock as a whole.
 ///
 /// ```
 /// use pageblock_frame::{FrameState, MigrateType, Order, StateByte, StateTable, sync::AtomicU8};
@@ -281,6 +281,12 @@ impl<'m> StateTable<'m> {
     /// The table over bytes of which those of a pageblock are written when it is opened.
     pub(crate) const fn deferred(bytes: &'m [MaybeUninit<AtomicU8>], openings: &'m [Opening]) -> Self {
         Self { bytes, openings }
+    }
+
+    /// The bytes, read or not.
+    #[cfg(loom)]
+    pub(crate) const fn bytes(&self) -> &'m [MaybeUninit<AtomicU8>] {
+        self.bytes
     }
 
     /// How far a pageblock has come into being; `None` if all have been opened.
@@ -356,7 +362,8 @@ impl<'m> StateTable<'m> {
         }
     }
 
-    /// Makes a frame something else. Only its owner may; past the end, and where nothing has been opened, nothing happens.
+    /// Makes a frame something else. Only its owner may; past the end, and where nothing has been opened, nothing
+    /// happens.
     #[inline(always)]
     pub fn set(&self, index: u32, state: StateByte) {
         if let Some(byte) = self.byte(index) {
@@ -364,7 +371,8 @@ impl<'m> StateTable<'m> {
         }
     }
 
-    /// The table of up to `frames` frames from `first` on, which begins a pageblock, or of as many of them as there are.
+    /// The table of up to `frames` frames from `first` on, which begins a pageblock, or of as many of them as there
+    /// are.
     #[must_use]
     pub fn part(&self, first: usize, frames: usize) -> StateTable<'m> {
         let rest = self.bytes.get(first..).unwrap_or_default();
@@ -383,8 +391,8 @@ impl<'m> StateTable<'m> {
         unsafe { some.assume_init_ref() }
     }
 
-    /// The bytes of the 64 frames from `first` on, a multiple of 64, if there are that many and they have been opened: for loops over the
-    /// bits of a word, which need no check of each index.
+    /// The bytes of the 64 frames from `first` on, a multiple of 64, if there are that many and they have been opened:
+    /// for loops over the bits of a word, which need no check of each index.
     #[must_use]
     #[inline(always)]
     pub fn chunk(&self, first: u32) -> Option<&'m [AtomicU8; 64]> {
@@ -400,8 +408,8 @@ impl<'m> StateTable<'m> {
             // SAFETY: the model's bytes are values from the beginning.
             unsafe { byte.assume_init_ref() }.store(state.0, Ordering::Relaxed);
         }
-        // SAFETY: 1. the bytes are borrowed for 'm, and writable, since each is in a cell. 2. No other CPU reads or writes them before the
-        // pageblock is opened, which the caller does afterwards.
+        // SAFETY: 1. the bytes are borrowed for 'm, and writable, since each is in a cell. 2. No other CPU reads or
+        // writes them before the pageblock is opened, which the caller does afterwards.
         #[cfg(not(loom))]
         unsafe {
             bytes.as_ptr().cast_mut().cast::<u8>().write_bytes(state.0, bytes.len());

@@ -1,12 +1,6 @@
 //! What scanners leave with pageblocks that could not be emptied, so as not to read them again for the same answer.
 //!
-//! | bytes of `spare` | what | legal values | who may change it |
-//! |---|---|---|---|
-//! | 0, 1 | the pageblock cannot be emptied | 0, or one more than its free frames then | a scanner, under the zone lock |
-//! | 2, 3 | the frame that was in the way | 0, or one more than its place in the pageblock | the same |
-//! | 4, 5 | no smaller block can be made in it | 0, or one more than its free frames then | the same |
-//!
-//! All of them are hints: a scanner that believes a wrong one does too much or too little, and nothing else.
+//! They are the fields `note`, `obstacle` and `part_note` of a [`Pageblock`], written under the region's lock.
 
 use core::num::NonZeroU16;
 
@@ -25,7 +19,7 @@ use crate::region::BLOCK_SHIFT;
 #[must_use]
 #[inline(always)]
 pub const fn note_of(block: &Pageblock) -> u16 {
-    u16::from_le_bytes([block.spare[0], block.spare[1]])
+    block.note
 }
 
 /// 0, or one more than the free frames that a pageblock had when no block smaller than it could be made there.
@@ -37,7 +31,7 @@ pub const fn note_of(block: &Pageblock) -> u16 {
 #[must_use]
 #[inline(always)]
 pub const fn part_note_of(block: &Pageblock) -> u16 {
-    u16::from_le_bytes([block.spare[4], block.spare[5]])
+    block.part_note
 }
 
 /// One more than the place in its pageblock of the frame that was in the way when it was last to be emptied.
@@ -49,43 +43,27 @@ pub const fn part_note_of(block: &Pageblock) -> u16 {
 #[must_use]
 #[inline(always)]
 pub const fn obstacle_of(block: &Pageblock) -> Option<NonZeroU16> {
-    NonZeroU16::new(u16::from_le_bytes([block.spare[2], block.spare[3]]))
-}
-
-const fn set_note(b: &mut Pageblock, note: u16) {
-    [b.spare[0], b.spare[1]] = note.to_le_bytes();
-}
-
-const fn set_obstacle(b: &mut Pageblock, obstacle: Option<NonZeroU16>) {
-    let number = match obstacle {
-        Some(number) => number.get(),
-        None => 0,
-    };
-    [b.spare[2], b.spare[3]] = number.to_le_bytes();
-}
-
-const fn set_part_note(b: &mut Pageblock, note: u16) {
-    [b.spare[4], b.spare[5]] = note.to_le_bytes();
+    block.obstacle
 }
 
 impl<P: Platform> ZoneScan<'_, '_, P> {
-    /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has, and one more (see
-    /// [`BlockView::note`](super::BlockView::note)), and the frame that `obstacle` says of `i`.
+    /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has,
+    /// and one more (see [`BlockView::note`](super::BlockView::note)), and the frame that `obstacle` says of `i`.
     pub fn note_free(&self, first: u32, which: u64, obstacle: impl Fn(u32) -> Option<NonZeroU16>) {
         self.change(first, which, |i, b| {
-            set_note(b, b.free + 1);
-            set_obstacle(b, obstacle(i));
+            b.note = b.free + 1;
+            b.obstacle = obstacle(i);
         });
     }
 
     /// Notes that no block smaller than the pageblock can be made in it as it is.
     pub fn note_part(&self, block: u32) {
-        self.change(block, 1, |_, b| set_part_note(b, b.free + 1));
+        self.change(block, 1, |_, b| b.part_note = b.free + 1);
     }
 
     /// Remembers which frame of a pageblock was in the way, and nothing else.
     pub fn note_obstacle(&self, block: u32, obstacle: Option<NonZeroU16>) {
-        self.change(block, 1, |_, b| set_obstacle(b, obstacle));
+        self.change(block, 1, |_, b| b.obstacle = obstacle);
     }
 
     /// Which frame of a pageblock was in the way; see [`obstacle_of`].
@@ -119,11 +97,11 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
         let mut left = which;
         while left != 0 {
             // One hold for all pageblocks of a region, which are all that there are where `first` is a multiple of 64.
-            let lowest = first + left.trailing_zeros();
+            let Some(lowest) = first.checked_add(left.trailing_zeros()) else { return };
             let Some(Looked { mut region, .. }) = self.lock(lowest) else { return };
             let offset = region.offset >> BLOCK_SHIFT;
             for i in Ones(left) {
-                let Some(b) = region.blocks.get_mut(first + i - offset) else { break };
+                let Some(b) = region.blocks.get_mut(first.wrapping_add(i).wrapping_sub(offset)) else { break };
                 change(i, b);
                 left &= left - 1;
             }
@@ -135,7 +113,5 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
 }
 
 fn forget(b: &mut Pageblock) {
-    set_note(b, 0);
-    set_obstacle(b, None);
-    set_part_note(b, 0);
+    (b.note, b.obstacle, b.part_note) = (0, None, 0);
 }

@@ -1,5 +1,5 @@
-//! A zone beside the oracle: every operation, right and wrong, in every shape of zone, with both compared and the zone's
-//! own checker run after each.
+//! A zone beside the oracle: every operation, right and wrong, in every shape of zone, with both compared and the
+//! zone's own checker run after each.
 
 use crate::subject::{SHAPES, assert_restored, crowd};
 use pageblock_testkit::strategy;
@@ -9,7 +9,8 @@ use proptest::sample::select;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
-    /// The truth is the driver's oracle alone, because which frames an allocation returns is the allocator's free choice.
+    /// The truth is the driver's oracle alone, because which frames an allocation returns is the allocator's free
+    /// choice.
     #[test]
     fn a_zone_does_what_the_oracle_says(
         shape in select(SHAPES),
