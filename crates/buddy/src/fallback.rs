@@ -141,8 +141,9 @@ impl<'m> Zone<'m> {
         Some(self.pfn_of(index))
     }
 
-    /// Takes up to `out.len()` blocks of `order`, marks each as listed, and says how many there were: those of the type's own
-    /// pageblocks, then others by the rules, as many fallbacks as it takes (`rmqueue_bulk()`). Writes zone-relative indices.
+    /// Takes up to `out.len()` blocks of `order`, marks each as listed, and says how many there were: those of the
+    /// type's own pageblocks, then others by the rules, as many fallbacks as it takes (`rmqueue_bulk()`). Writes
+    /// zone-relative indices.
     pub fn alloc_bulk_by_rules<P: Platform>(
         &self,
         order: Order,
@@ -244,8 +245,8 @@ impl<'m> Zone<'m> {
         None
     }
 
-    /// Claims a pageblock, the first one with the largest free block that pays; or else takes the smallest block that serves
-    /// (`__rmqueue_claim()` and `__rmqueue_steal()`). A request that has stolen goes on stealing.
+    /// Claims a pageblock, the first one with the largest free block that pays; or else takes the smallest block that
+    /// serves (`__rmqueue_claim()` and `__rmqueue_steal()`). A request that has stolen goes on stealing.
     fn claim_or_steal<P: Platform>(&self, request: &mut Request) -> Option<u32> {
         let Request { order, wanted, flags, .. } = *request;
         if request.claim != Claim::Never {

@@ -34,8 +34,8 @@ pub struct Policy {
     /// is freed there goes to the pageblock's own type: where the claim was tried all that was free in the pageblock,
     /// else the rest of the block taken from.
     pub goes_on: bool,
-    /// A request claims a pageblock, tried from the largest free block down, or else takes the smallest block that serves and leaves the
-    /// rest where it is (Linux 6.15; before, the largest victim was claimed or taken from).
+    /// A request claims a pageblock, tried from the largest free block down, or else takes the smallest block that
+    /// serves and leaves the rest where it is (Linux 6.15; before, the largest victim was claimed or taken from).
     pub claims_or_steals: bool,
 }
 
