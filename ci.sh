@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/blog_os/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
 jobs_in_order=(fmt clippy test doc loom schedule sanitize fuzz nostd adapters package cross boot)
-# On demand, since they take long, or need what not every machine has: sound, experiments, report, orderings.
+# On demand, since they take long, or need what not every machine has: sound, experiments, report, orderings, mutants.
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -99,6 +99,12 @@ job_orderings() { # on demand: each memory ordering weakened in turn, and a mode
     .ci/orderings
 }
 
+job_mutants() { # on demand: mistakes made by hand and a sample of mutants, each with a test that fails (MUTANTS="--sample 600 --seed 1")
+    CARGO_TARGET_DIR=target/mutants/tool cargo build --quiet --manifest-path .ci/mutants/Cargo.toml
+    read -ra options <<<"${MUTANTS:-}"
+    target/mutants/tool/debug/pageblock-mutants "$PWD" "$PWD/target/mutants" "${options[@]}"
+}
+
 # run_sanitized KIND STEPS: the stress tests, the standard library itself not instrumented (there is no source of it to build).
 run_sanitized() {
     say "$1 sanitizer"
@@ -115,13 +121,20 @@ job_sanitize() { # stress tests under ThreadSanitizer and AddressSanitizer (SANI
     run_sanitized address "${SANITIZE_STEPS:-10000}" --package pageblock-pcp --test stress --test vectors --test signals
 }
 
-job_fuzz() { # each fuzz target for a short while, on stable Rust
-    local target
+job_fuzz() { # each fuzz target under libFuzzer, guided by coverage, for a short while (FUZZ_SECONDS, FUZZ="ops trace" for some)
+    local host target name coverage=-sanitizer-coverage
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    # With a target named, what runs at build time is not instrumented.
+    RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=$coverage-level=4 -Cllvm-args=$coverage-inline-8bit-counters \
+        -Cllvm-args=$coverage-pc-table -Cllvm-args=$coverage-trace-compares --cfg interleave" CARGO_TARGET_DIR=target/fuzz \
+        cargo build --quiet --release --target "$host" --manifest-path fuzz/Cargo.toml
     for target in fuzz/fuzz_targets/*.rs; do
-        target=$(basename "$target" .rs)
-        say "fuzz target $target, ${FUZZ_SECONDS:-10} s"
-        CARGO_TARGET_DIR=target/fuzz cargo run --quiet --release --manifest-path fuzz/Cargo.toml --bin "$target" -- \
-            --seconds "${FUZZ_SECONDS:-10}"
+        name=$(basename "$target" .rs)
+        [[ " ${FUZZ:-$name} " == *" $name "* ]] || continue
+        say "fuzz target $name, ${FUZZ_SECONDS:-10} s"
+        mkdir -p "target/fuzz/corpus/$name" "target/fuzz/found"
+        "target/fuzz/$host/release/$name" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=60 -rss_limit_mb=4096 -max_len=4096 \
+            -verbosity=0 -print_final_stats=1 -artifact_prefix="target/fuzz/found/$name-" "target/fuzz/corpus/$name" "fuzz/corpus/$name"
     done
 }
 

@@ -1,10 +1,4 @@
-#![cfg_attr(fuzzing, no_main)]
-//! `pageblock_fuzz::tables::fdt` under libFuzzer, or on stable Rust under this crate's own driver.
+#![no_main]
+//! `pageblock_fuzz::tables::fdt` under libFuzzer.
 
-#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| pageblock_fuzz::tables::fdt(data));
-
-#[cfg(not(fuzzing))]
-fn main() -> std::process::ExitCode {
-    pageblock_fuzz::drive::main("fdt", pageblock_fuzz::tables::fdt)
-}

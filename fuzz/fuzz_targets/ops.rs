@@ -1,10 +1,4 @@
-#![cfg_attr(fuzzing, no_main)]
-//! `pageblock_fuzz::ops::run` under libFuzzer, or on stable Rust under this crate's own driver.
+#![no_main]
+//! `pageblock_fuzz::ops::run` under libFuzzer.
 
-#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| pageblock_fuzz::ops::run(data));
-
-#[cfg(not(fuzzing))]
-fn main() -> std::process::ExitCode {
-    pageblock_fuzz::drive::main("ops", pageblock_fuzz::ops::run)
-}

@@ -34,16 +34,6 @@ enum Act {
 }
 
 // How much a series of inputs moved, so that a smoke run which moved nothing fails.
-thread_local! {
-    static RUNS: Cell<u64> = const { Cell::new(0) };
-    static MOVED: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Runs of compaction, and frames that they moved, on this thread since the last call.
-pub fn take_counts() -> (u64, u64) {
-    (RUNS.take(), MOVED.take())
-}
-
 fn configs() -> [Config; 6] {
     [
         Config::new(),
@@ -127,8 +117,6 @@ impl Machine {
         let owner = Faulty::new(&self.owner, script.collect(), reenter);
         let before = self.zone.free_frames();
         let outcome = compactor.run::<P, _>(&self.zone, &owner, request);
-        RUNS.set(RUNS.get() + 1);
-        MOVED.set(MOVED.get() + outcome.counts.migrated);
         if let Some(pfn) = outcome.captured {
             let order = request.order.expect("nobody wanted a block");
             assert!(pfn.is_aligned(order), "{pfn} is no block of {order}");

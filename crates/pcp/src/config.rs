@@ -234,7 +234,10 @@ impl PcpConfig {
     pub const fn sizes(&self, managed: u64, low: u64, cpus: u32) -> Sizes {
         let (old, new) = (batch(managed, 128), batch(managed, 256));
         match self.sizing {
-            Sizing::Batches(batches) => Sizes { batch: old, high: old * batches, high_max: old * batches },
+            Sizing::Batches(batches) => {
+                let high = old.saturating_mul(batches);
+                Sizes { batch: old, high, high_max: high }
+            }
             Sizing::Fixed { batch, high } => Sizes { batch, high, high_max: high },
             Sizing::LowWatermark => self.tuned(new, high(low, cpus, new), high_max(managed, cpus, new)),
             Sizing::Fraction(fraction) => {

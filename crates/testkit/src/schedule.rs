@@ -14,7 +14,7 @@ use pageblock_frame::migration::Migrate;
 use pageblock_frame::reclaim::Reclaim;
 use pageblock_frame::sync::PerCpuPtr;
 use pageblock_frame::{CpuId, Hooks, IrqState, NodeId, Platform};
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, TryRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// CPUs of the machine.
@@ -39,6 +39,8 @@ pub struct Services {
 pub struct Plan<'a> {
     /// Decides the order.
     pub seed: u64,
+    /// Decide before the seed does, as long as there are any: a fuzzer's bytes.
+    pub choices: Vec<u8>,
     /// At least as many as [`CPUS`].
     pub tasks: Vec<Box<dyn FnOnce() + 'a>>,
     /// Runs on top of tasks.
@@ -66,6 +68,29 @@ pub enum Interrupt {
     Kick,
 }
 
+/// Chosen numbers, and random ones when there are no more.
+struct Choices {
+    chosen: std::vec::IntoIter<u8>,
+    rest: Xoshiro256PlusPlus,
+}
+
+impl TryRng for Choices {
+    type Error = core::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        // The high bits decide of a small range.
+        self.chosen.next().map_or_else(|| self.rest.try_next_u32(), |byte| Ok(u32::from(byte) * 0x0101_0101))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        self.chosen.next().map_or_else(|| self.rest.try_next_u64(), |byte| Ok(u64::from(byte) * 0x0101_0101_0101_0101))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        self.rest.try_fill_bytes(bytes)
+    }
+}
+
 /// One CPU.
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
@@ -81,7 +106,7 @@ struct Cpu {
 
 /// A run.
 struct Run {
-    random: Xoshiro256PlusPlus,
+    random: Choices,
     /// Points between two decisions, roughly.
     pace: u32,
     interrupt: Rc<dyn Fn(Interrupt)>,
@@ -183,6 +208,12 @@ pub fn point() {
     }
 }
 
+/// A point at which the scheduler decides: where a task waits for another.
+pub fn pass() {
+    LEFT.set(0);
+    point();
+}
+
 #[cold]
 fn decide() {
     let here = CURRENT.get();
@@ -251,11 +282,11 @@ pub fn become_cpu(cpu: usize) {
 /// # Panics
 /// If a task does, or nothing gets on.
 pub fn run<R>(plan: Plan<'_>, after: impl FnOnce() -> R) -> R {
-    let Plan { seed, tasks, interrupt } = plan;
+    let Plan { seed, choices, tasks, interrupt } = plan;
     assert!(tasks.len() >= CPUS, "each CPU has a task");
     #[cfg(interleave)]
     pageblock_frame::sync::at_each_point(point);
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut random = Choices { chosen: choices.into_iter(), rest: Xoshiro256PlusPlus::seed_from_u64(seed) };
     let pace = 4 << random.random_range(0..8u32);
     let cpu =
         Cpu { task: 0, pins: 0, irqs_off: 0, handlers: 0, kicked: false, asleep_until: 0, word: PerCpuPtr::new() };
@@ -290,8 +321,7 @@ fn live(task: Box<dyn FnOnce() + '_>) {
     task();
     RUN.with_borrow_mut(|run| run.iter_mut().for_each(|run| run.tasks_left -= 1));
     while RUN.with_borrow(|run| run.as_ref().is_some_and(|run| run.tasks_left > 0)) {
-        LEFT.set(0);
-        point();
+        pass();
     }
 }
 
@@ -414,8 +444,7 @@ impl<const WORDS: bool, const HARDENED: bool> Hooks for Machine<WORDS, HARDENED>
 
     fn wait_until(&self, _: NodeId, deadline: u64) {
         WAITED.set(WAITED.get() + deadline.saturating_sub(self.now()));
-        LEFT.set(0);
-        point();
+        pass();
     }
 
     fn migrator(&self) -> Option<&'static (dyn Migrate + Sync)> {

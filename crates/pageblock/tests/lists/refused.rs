@@ -1,6 +1,6 @@
 //! A refused request drains what may help it, and remembers a drain that did not.
 
-use pageblock::{AllocError, Gfp, Order, PcpConfig, RawFrames};
+use pageblock::{AllocError, Gfp, Order, PcpConfig, PcpError, RawFrames, Sizing};
 
 use crate::machine::{answer_kicks, boot, on_cpu};
 
@@ -45,4 +45,13 @@ fn frames_of_this_cpus_lists_make_a_block_again() {
         let again = machine.alloc_order(Order::HUGE, Gfp::KERNEL);
         assert!(again.is_ok(), "its frames were free, some of them on this CPU's list");
     });
+}
+
+/// A fuzzer's find: the product of such a number and a batch is no number of 32 bits.
+#[test]
+fn absurd_sizings_are_refused() {
+    let batches = |batches| PcpConfig { sizing: Sizing::Batches(batches), ..PcpConfig::linux_6_1() }.check();
+    assert_eq!(batches(6), Ok(()));
+    assert!(matches!(batches(u32::MAX), Err(PcpError::Sizes { .. })));
+    assert!(matches!(batches(1 << 26), Err(PcpError::Sizes { .. })));
 }

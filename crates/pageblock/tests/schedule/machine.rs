@@ -14,7 +14,7 @@ use pageblock_testkit::schedule::{
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::world::{Owner, Taken, Use, begin, end, world};
+use super::world::{Owner, Taken, Use, begin, end, world};
 
 /// Tasks of a run: more than CPUs, so that they change CPUs.
 const TASKS: usize = CPUS + 2;
@@ -112,19 +112,23 @@ struct Scene<P: Platform> {
     tally: Cell<Tally>,
 }
 
+/// An allocator over storage of its own.
+pub(crate) fn allocator<P: Platform>(map: &[Region], config: &Config) -> Stored<PageAllocator<P>> {
+    let bytes = PageAllocator::<P>::metadata_bytes(map.iter().copied(), config).unwrap();
+    // SAFETY: nothing of the allocator is kept longer than it.
+    unsafe {
+        Stored::new(bytes, |raw| {
+            let allocator = PageAllocator::new();
+            allocator.init_simulated(map.iter().copied(), config, raw).unwrap();
+            allocator
+        })
+    }
+}
+
 fn boot<P: Platform>(shape: Shape, steps: u64) -> Rc<Scene<P>> {
     set_services(Services { migrator: Some(&Owner), reclaimer: Some(&Owner), nodes: shape.nodes as usize });
     become_cpu(0);
-    let map = shape.map();
-    let bytes = PageAllocator::<P>::metadata_bytes(map.iter().copied(), &shape.config).unwrap();
-    // SAFETY: nothing of the allocator is kept longer than it.
-    let frames = unsafe {
-        Stored::new(bytes, |raw| {
-            let allocator = PageAllocator::new();
-            allocator.init_simulated(map, &shape.config, raw).unwrap();
-            allocator
-        })
-    };
+    let frames = allocator(&shape.map(), &shape.config);
     Rc::new(Scene {
         frames,
         shape,
@@ -137,7 +141,7 @@ fn boot<P: Platform>(shape: Shape, steps: u64) -> Rc<Scene<P>> {
 }
 
 /// One run; fails where a frame has two owners, is lost, or a structure is not sound.
-pub(crate) fn schedule<P: Platform>(seed: u64, steps: u64) -> Tally {
+pub(crate) fn schedule<P: Platform>(seed: u64, steps: u64, choices: Vec<u8>) -> Tally {
     let shape = Shape::new(seed);
     let nodes = shape.nodes;
     let scene = boot::<P>(shape, steps);
@@ -153,7 +157,7 @@ pub(crate) fn schedule<P: Platform>(seed: u64, steps: u64) -> Tally {
         Box::new(move || scene.live()) as Box<dyn FnOnce()>
     };
     let tasks = (0..TASKS).map(|_| task()).collect();
-    let points = run(Plan { seed, tasks, interrupt: Rc::new(move |kind| handler.interrupt(kind)) }, || {
+    let points = run(Plan { seed, choices, tasks, interrupt: Rc::new(move |kind| handler.interrupt(kind)) }, || {
         scene.verify();
         pageblock_testkit::schedule::points()
     });
@@ -267,12 +271,18 @@ impl<P: Platform> Scene<P> {
         }
     }
 
-    /// A look while others go on. Frames of a range are neither held nor free for a moment while it is given back.
+    /// A look while others go on. Frames of a range are neither held nor free for a moment while it is given back, and the zone's
+    /// total is compared with a sum that was made while others changed both.
     fn look(&self) {
         let before = self.ranges.get();
         let result = self.frames.check();
         let in_transit = before.0 > 0 || self.ranges.get() != before;
-        assert!(result.is_ok() || in_transit && matches!(result, Err(Violation::Lost { .. })), "{result:?}");
+        let is_sound = match result {
+            Ok(()) | Err(Violation::Total { what: "free frames of the zone", .. }) => true,
+            Err(Violation::Lost { .. }) => in_transit,
+            Err(_) => false,
+        };
+        assert!(is_sound, "{result:?}");
     }
 
     fn as_range<R>(&self, action: impl FnOnce() -> R) -> R {

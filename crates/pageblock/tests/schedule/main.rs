@@ -3,6 +3,7 @@
 //! operations of all runs together. Under `--cfg interleave` CPUs take turns at every access to an atomic (`./ci.sh schedule`).
 
 mod machine;
+mod twice;
 mod world;
 
 use pageblock_testkit::schedule::Machine;
@@ -30,10 +31,10 @@ impl Drop for Told {
 fn one(seed: u64) -> Tally {
     let _told = Told(seed);
     match seed % 4 {
-        0 => schedule::<Machine<false, false>>(seed, RUN),
-        1 => schedule::<Machine<true, false>>(seed, RUN),
-        2 => schedule::<Machine<false, true>>(seed, RUN),
-        _ => schedule::<Machine<true, true>>(seed, RUN),
+        0 => schedule::<Machine<false, false>>(seed, RUN, Vec::new()),
+        1 => schedule::<Machine<true, false>>(seed, RUN, Vec::new()),
+        2 => schedule::<Machine<false, true>>(seed, RUN, Vec::new()),
+        _ => schedule::<Machine<true, true>>(seed, RUN, Vec::new()),
     }
 }
 

@@ -1,0 +1,179 @@
+//! Mutants of the core crates, all switchable in one build: lists them, draws a sample, rewrites a copy of the tree, drops those that do
+//! not compile, runs each against the test binaries that reach it, and lists the survivors.
+//!
+//! `mutants TREE PLACE [--sample N] [--seed S] [--crates a,b] [--only mistakes]`
+
+mod rewrite;
+mod run;
+mod sites;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use rewrite::Numbered;
+use sites::{Change, Site};
+
+const CRATES: [&str; 9] = ["frame", "memmap", "buddy", "pcp", "lru", "compaction", "mlock", "reclaim", "pageblock"];
+/// Bodies of another configuration, what only tests have, and the primitives under every atomic.
+const LEFT_OUT: [&str; 9] =
+    ["/model", "/tests", "/adapt", "/split.rs", "/sync/real.rs", "/sync/interleave.rs", "/no_", "/history", "/arch.rs"];
+
+/// What is asked for.
+pub struct Arguments {
+    /// The tree as it is.
+    root: PathBuf,
+    /// Where everything is written.
+    place: PathBuf,
+    sample: usize,
+    seed: u64,
+    crates: Vec<String>,
+    mistakes_only: bool,
+}
+
+impl Arguments {
+    fn parse() -> Result<Self> {
+        let mut words = std::env::args().skip(1);
+        let root = words.next().context("the tree")?.into();
+        let place = words.next().context("a place for everything")?.into();
+        let crates = CRATES.iter().map(|&name| name.to_owned()).collect();
+        let mut this = Self { root, place, sample: 600, seed: 1, crates, mistakes_only: false };
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("a value for {word}"));
+            match word.as_str() {
+                "--sample" => this.sample = value()?.parse()?,
+                "--seed" => this.seed = value()?.parse()?,
+                "--crates" => this.crates = value()?.split(',').map(str::to_owned).collect(),
+                "--only" => this.mistakes_only = value()? == "mistakes",
+                _ => bail!("{word}?"),
+            }
+        }
+        Ok(this)
+    }
+}
+
+fn sources(root: &Path, name: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.join("crates").join(name).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            let text = path.strip_prefix(root)?.to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if text.ends_with(".rs") && !LEFT_OUT.iter().any(|part| text.contains(part)) {
+                found.push(text);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// So many of each crate, as its share of all sites is, but a twelfth of the sample at least.
+fn sample(arguments: &Arguments) -> Result<Vec<Site>> {
+    let mut by_crate: BTreeMap<&str, Vec<Site>> = BTreeMap::new();
+    for name in &arguments.crates {
+        for file in sources(&arguments.root, name)? {
+            let text = std::fs::read_to_string(arguments.root.join(&file))?;
+            by_crate.entry(name).or_default().extend(sites::find(&file, &text)?);
+        }
+    }
+    let all: usize = by_crate.values().map(Vec::len).sum();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(arguments.seed);
+    let mut chosen = Vec::new();
+    for (name, mut sites) in by_crate {
+        let wanted = (arguments.sample * sites.len() / all).max(arguments.sample / 12).min(sites.len());
+        println!("{name}: {wanted} of {}", sites.len());
+        (0..wanted).for_each(|_| chosen.push(sites.swap_remove(random.random_range(0..sites.len()))));
+    }
+    Ok(chosen)
+}
+
+/// The mistakes made by hand: blocks of a heading, the file, the text as it is and as it is with the mistake.
+fn mistakes(root: &Path) -> Result<Vec<Site>> {
+    let text = std::fs::read_to_string(root.join(".ci/mistakes"))?;
+    let mut found = Vec::new();
+    for block in text.split("\n## ").skip(1) {
+        let (what, rest) = block.split_once('\n').context("a heading")?;
+        let (file, rest) = rest.split_once("\n<<<<\n").with_context(|| format!("{what}: <<<<"))?;
+        let (old, rest) = rest.split_once("\n====\n").with_context(|| format!("{what}: ===="))?;
+        let (new, _) = rest.split_once("\n>>>>").with_context(|| format!("{what}: >>>>"))?;
+        let source = std::fs::read_to_string(root.join(file))?;
+        ensure!(source.matches(old).count() == 1, "{what}: the text is not once in {file}");
+        let start = source.find(old).context("it was just found")?;
+        let line = source[..start].lines().count() + 1;
+        let (file, function, change) = (file.to_owned(), "mistake".to_owned(), Change::Text(new.to_owned()));
+        found.push(Site { file, line, function, start, end: start + old.len(), change, what: what.to_owned() });
+    }
+    Ok(found)
+}
+
+/// What does not compile, by the innermost mutant around each error.
+fn misfits(tree: &Path, target: &Path, packages: &[String]) -> Result<BTreeSet<u32>> {
+    let mut command = run::cargo(tree, target);
+    command.args(["check", "--quiet", "--message-format=json", "--keep-going"]).args(packages);
+    let output = command.output()?;
+    let mut found = BTreeSet::new();
+    let mut unexplained = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let message: serde_json::Value = serde_json::from_str(line)?;
+        let inner = &message["message"];
+        if message["reason"] != "compiler-message" || inner["level"] != "error" {
+            continue;
+        }
+        let spans = inner["spans"].as_array().into_iter().flatten();
+        let culprit = spans.filter(|span| span["is_primary"] == true).find_map(|span| {
+            let text = std::fs::read_to_string(tree.join(span["file_name"].as_str()?)).ok()?;
+            rewrite::mutant_at(&text, span["byte_start"].as_u64()? as usize + 1)
+        });
+        match culprit {
+            Some(number) => _ = found.insert(number),
+            None => unexplained.push(inner["rendered"].as_str().unwrap_or_default().to_owned()),
+        }
+    }
+    if found.is_empty() && !output.status.success() {
+        bail!("does not compile, and no mutant is to blame:\n{}", unexplained.concat());
+    }
+    Ok(found)
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse()?;
+    let (pristine, tree) = (&arguments.root, arguments.place.join("tree"));
+    run::copy_tree(pristine, &tree)?;
+    let mut sites = mistakes(pristine)?;
+    if !arguments.mistakes_only {
+        sites.extend(sample(&arguments)?);
+    }
+    let mut mutants: Vec<Numbered> = (1..).zip(sites).collect();
+    rewrite::add_switch(&tree)?;
+    let packages: Vec<String> =
+        arguments.crates.iter().flat_map(|name| ["--package".to_owned(), run::package(name)]).collect();
+    let target = arguments.place.join("target");
+    let drawn = mutants.len();
+    loop {
+        rewrite::rewrite(pristine, &tree, &mutants)?;
+        let misfits = misfits(&tree, &target, &packages)?;
+        if misfits.is_empty() {
+            break;
+        }
+        for (_, site) in mutants.iter().filter(|(number, _)| misfits.contains(number)) {
+            ensure!(!matches!(site.change, Change::Text(_)), "{} does not compile", site.what);
+            run::restore(pristine, &tree, &site.file)?;
+        }
+        mutants.retain(|(number, _)| !misfits.contains(number));
+    }
+    println!("{} of {drawn} compile", mutants.len());
+    let survivors = run::all(&arguments.place, &tree, &packages, &mutants)?;
+    let explained = std::fs::read_to_string(pristine.join(".ci/mutants-explained")).unwrap_or_default();
+    let unexplained: Vec<_> = survivors.iter().filter(|site| !run::is_explained(site, &explained)).collect();
+    for site in &unexplained {
+        println!("{}:{}\t{}\t{}", site.file, site.line, site.function, site.what);
+    }
+    ensure!(unexplained.is_empty(), "{} survivors are not explained", unexplained.len());
+    Ok(())
+}
