@@ -100,3 +100,8 @@ pub use zonelist::{Distances, LOCAL_DISTANCE, NodeOrder, REMOTE_DISTANCE, ZoneRe
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/loom.md")]
 struct LoomChapter;
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

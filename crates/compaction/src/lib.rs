@@ -70,3 +70,8 @@ pub use kcompactd::{Kcompactd, Kswapd, Next};
 pub use pageblock_frame::migration::Migrate;
 pub use request::{Origin, Outcome, Priority, Request};
 pub use score::{ScoreMarks, marks as score_marks, node_score, zone_score};
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

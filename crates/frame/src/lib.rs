@@ -64,3 +64,8 @@ pub use opening::Unopened;
 pub use order::{COSTLY_ORDER, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 pub use platform::{IrqState, Platform};
 pub use state::{FrameState, StateByte, StateTable, TypeBits};
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

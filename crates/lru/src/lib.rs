@@ -59,3 +59,8 @@ pub use pagevec::{Batch, Pagevecs};
 pub use percpu::PerCpu;
 pub use refault::{Refault, Shadow, Swap};
 pub use set::{LruSetError, Lrus};
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -66,3 +66,8 @@ pub use pvh::{PvhError, PvhInfo};
 pub use region::{PhysRange, Region, RegionKind};
 pub use report::{DropCount, DropReason, RegionReport};
 pub use zones::{SpanRule, ZoneLimitError, ZoneLimits, ZoneSpan};
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -67,3 +67,8 @@ pub use soft::{Mapping, SoftTable, SoftTableGuard};
 pub use soft_area::{Placement, SoftArea};
 pub use span::{Levels, Span, SpanError, Vpn};
 pub use table::{AddressSpace, Entry, FaultError, MarkError, PageTable, Table, Walk};
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

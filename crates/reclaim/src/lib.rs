@@ -59,3 +59,8 @@ pub use shrink::{
     ZoneSpan, inactive_is_low,
 };
 pub use zone::{MarkTest, Marks, WithBoost, ZoneView};
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
