@@ -212,23 +212,53 @@ impl<const N: usize> RegionMap<N> {
         options: MapOptions,
     ) -> Result<Self, RegionError> {
         let mut map = Self::empty();
+        map.rebuild(regions, reserve, options)?;
+        Ok(map)
+    }
+
+    /// As [`build`](Self::build), in the place of a map, where the stack has no room for one.
+    ///
+    /// ```
+    /// use pageblock_memmap::{MapOptions, Region, RegionMap};
+    /// let mut map = Box::new(RegionMap::<128>::empty());
+    /// map.rebuild([Region::from((0, 0x4000, true))], &[], MapOptions::new()).unwrap();
+    /// map.rebuild([Region::from((0, 0x8000, true))], &[], MapOptions::new()).unwrap();
+    /// assert_eq!(map.usable_frames(), 8);
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build); what the map holds then is of no use but for another attempt.
+    pub fn rebuild(
+        &mut self,
+        regions: impl IntoIterator<Item = Region>,
+        reserve: &[PhysRange],
+        options: MapOptions,
+    ) -> Result<(), RegionError> {
+        self.clear();
         for (index, region) in regions.into_iter().enumerate() {
-            map.add(index, region)?;
+            self.add(index, region)?;
         }
-        map.settle().ok_or(RegionError::TooManyRuns { capacity: N })?;
+        self.settle().ok_or(RegionError::TooManyRuns { capacity: N })?;
         if options.low > 0 {
             let low = Span::new(0, options.low.min(LIMIT_BYTES));
-            map.reserve(low, DropReason::LowMemory, None).ok_or(RegionError::TooManyRuns { capacity: N })?;
+            self.reserve(low, DropReason::LowMemory, None).ok_or(RegionError::TooManyRuns { capacity: N })?;
         }
         for (index, range) in reserve.iter().enumerate() {
             if range.is_inverted() {
                 return Err(RegionError::InvertedReservation { index });
             }
             let bytes = Span::new(range.start.as_u64().min(LIMIT_BYTES), range.end.as_u64().min(LIMIT_BYTES));
-            map.reserve(bytes, DropReason::Requested, Some(index))
+            self.reserve(bytes, DropReason::Requested, Some(index))
                 .ok_or(RegionError::TooManyReservations { index, capacity: N })?;
         }
-        Ok(map)
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        let Self { usable, present, reclaimable, taken, nodes, report } = self;
+        [usable, present, reclaimable, taken].into_iter().for_each(RangeSet::clear);
+        nodes.clear();
+        *report = RegionReport::new();
     }
 
     /// Takes in one raw region.
@@ -298,7 +328,7 @@ impl<const N: usize> RegionMap<N> {
         let bytes = usable.total();
         usable.clip_to_frames();
         report.add_bytes(DropReason::Unaligned, bytes - (usable.total() << PAGE_SHIFT));
-        taken.grow_to_frames().ok()?;
+        taken.grow_to_frames();
         let mut lost = usable.subtract_all(taken.spans().iter().copied()).ok()?;
         lost += usable.subtract_all(reclaimable.spans().iter().map(|bytes| bytes.frames_outward())).ok()?;
         report.add_frames(DropReason::Reserved, lost);

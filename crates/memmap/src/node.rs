@@ -23,6 +23,10 @@ impl<const N: usize> NodeClaims<N> {
         Self { claims: ArrayVec::new_const() }
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.claims.clear();
+    }
+
     /// Records that the frames belong to the node.
     pub(crate) fn add(&mut self, frames: Span, node: NodeId) -> Result<(), Full> {
         if node.index() == 0 || frames.len() == 0 {

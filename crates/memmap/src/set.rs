@@ -58,6 +58,10 @@ impl<const N: usize> RangeSet<N> {
         Self { spans: ArrayVec::new_const() }
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.spans.clear();
+    }
+
     pub(crate) fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -146,9 +150,22 @@ impl<const N: usize> RangeSet<N> {
     }
 
     /// From bytes to all frames that they are in.
-    pub(crate) fn grow_to_frames(&mut self) -> Result<(), Full> {
-        let bytes = core::mem::replace(&mut self.spans, ArrayVec::new_const());
-        bytes.into_iter().try_for_each(|span| self.insert(span.frames_outward()).map(drop))
+    pub(crate) fn grow_to_frames(&mut self) {
+        // Spans of frames take no more room than the spans of bytes did, of which two may have become neighbours.
+        let mut kept = 0_usize;
+        for at in 0..self.spans.len() {
+            let Some(frames) = self.spans.get(at).map(|span| span.frames_outward()) else { break };
+            match kept.checked_sub(1).and_then(|last| self.spans.get_mut(last)) {
+                Some(last) if frames.start <= last.end => last.end = last.end.max(frames.end),
+                _ => {
+                    if let Some(place) = self.spans.get_mut(kept) {
+                        *place = frames;
+                    }
+                    kept += 1;
+                }
+            }
+        }
+        self.spans.truncate(kept);
     }
 
     /// True if the spans are as they should be.

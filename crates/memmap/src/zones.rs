@@ -189,18 +189,22 @@ impl<const N: usize> RegionMap<N> {
     /// # Errors
     /// [`ZoneLimitError`] for limits that make no sense.
     pub fn zones(&self, limits: &ZoneLimits) -> Result<ArrayVec<ZoneSpan, MAX_ZONES>, ZoneLimitError> {
+        // There are no more kinds and nodes than there is room.
+        Ok(self.each_zone(limits)?.take(MAX_ZONES).collect())
+    }
+
+    /// The same one by one, found anew each time, where the stack has no room for a list of them.
+    ///
+    /// # Errors
+    /// As for [`zones`](Self::zones).
+    pub fn each_zone(&self, limits: &ZoneLimits) -> Result<impl Iterator<Item = ZoneSpan> + '_, ZoneLimitError> {
         limits.check()?;
-        let movable = movable_starts(self, limits)?;
-        let zones = (0..MAX_NODES as u8).map(NodeId::new).zip(movable).flat_map(|(node, start)| {
+        let limits = *limits;
+        let movable = movable_starts(self, &limits)?;
+        Ok((0..MAX_NODES as u8).map(NodeId::new).zip(movable).flat_map(move |(node, start)| {
             let windows = limits.windows(start);
             ZoneKind::ALL.into_iter().zip(windows).filter_map(move |zone| self.zone(zone, node, limits.span_rule))
-        });
-        let mut populated = ArrayVec::new();
-        for zone in zones {
-            // There are no more kinds and nodes than there is room.
-            let _ = populated.try_push(zone);
-        }
-        Ok(populated)
+        }))
     }
 
     /// The usable runs of a zone of this map.

@@ -5,12 +5,12 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use pageblock_buddy::{FreeError, Violation};
-use pageblock_frame::sync::{AtomicBool, AtomicU64, OnceRef, Ordering};
+use pageblock_frame::sync::{AtomicBool, AtomicU64, Lock, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
     FrameState, Gfp, Hooks, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model,
 };
-use pageblock_memmap::{Region, RegionReport};
+use pageblock_memmap::{Region, RegionMap, RegionReport};
 
 use crate::config::Config;
 #[cfg(any(feature = "page_owner", feature = "poison"))]
@@ -33,7 +33,8 @@ use crate::zones::ZoneView;
 /// | `inner` | none, then the one reference for ever | a successful init, while it holds `starting` |
 /// | `fast` | see `FastPaths` in `fast.rs` | the same |
 /// | `starting` | true while a CPU is in init | that CPU |
-/// | `bad_frees` | a count | whoever frees wrongly |
+/// | `map` | the memory map, while a CPU is in init, whose stack has no room for it | that CPU |
+/// | `bad_frees` | a count | the CPU that frees wrongly |
 ///
 /// ```
 /// use pageblock::{Config, Gfp, PageAllocator, Region};
@@ -56,6 +57,7 @@ pub struct PageAllocator<P: Platform> {
     inner: OnceRef<Inner<P>>,
     fast: FastPaths<P>,
     starting: AtomicBool,
+    map: Lock<RegionMap>,
     bad_frees: AtomicU64,
     #[cfg(any(feature = "page_owner", feature = "poison"))]
     pub(crate) diagnosis: Diagnosis,
@@ -71,6 +73,7 @@ impl<P: Platform> PageAllocator<P> {
                 inner: OnceRef::new(),
                 fast: FastPaths::new(),
                 starting: AtomicBool::new(false),
+                map: Lock::new(RegionMap::empty()),
                 bad_frees: AtomicU64::new(0),
                 #[cfg(any(feature = "page_owner", feature = "poison"))]
                 diagnosis: Diagnosis::new(),
@@ -80,7 +83,7 @@ impl<P: Platform> PageAllocator<P> {
     }
 
     /// Takes the memory of a machine over. The metadata goes into frames of the map, through
-    /// [`Platform::phys_to_virt`]. Needs about 64 KiB of stack.
+    /// [`Platform::phys_to_virt`]. Needs 8 KiB of stack.
     ///
     /// # Errors
     /// [`InitError`]; nothing has changed.
@@ -90,8 +93,8 @@ impl<P: Platform> PageAllocator<P> {
     /// nothing uses and which is the allocator's from now on.
     #[expect(unsafe_code, reason = "the kernel's word for what is in the memory map")]
     pub unsafe fn init(&self, regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<Stats, InitError> {
-        self.start(|| {
-            let mut plan = Plan::new::<P>(regions, config)?;
+        self.start(|map| {
+            let mut plan = Plan::new::<P>(map, regions, config)?;
             let place = plan.carve::<P>()?;
             // SAFETY: 1. the frames are out of usable regions, which the caller says nothing uses, and out of the plan's map
             // now, so that they are given to nobody. 2. They are neighbours.
@@ -113,7 +116,7 @@ impl<P: Platform> PageAllocator<P> {
         config: &Config,
         storage: &'static mut [MaybeUninit<u8>],
     ) -> Result<Stats, InitError> {
-        self.start(|| Plan::new::<P>(regions, config)?.build::<P>(storage))
+        self.start(|map| Plan::new::<P>(map, regions, config)?.build::<P>(storage))
     }
 
     /// The same for a simulated machine, whose frames are numbers without memory behind them: no promise is needed. Does not
@@ -142,24 +145,29 @@ impl<P: Platform> PageAllocator<P> {
         storage: &'static mut [MaybeUninit<u8>],
     ) -> Result<Stats, InitError> {
         const { assert!(!P::HAS_MEMORY, "a platform with memory is initialised by an unsafe function") };
-        self.start(|| Plan::new::<P>(regions, config)?.build::<P>(storage))
+        self.start(|map| Plan::new::<P>(map, regions, config)?.build::<P>(storage))
     }
 
-    /// Bytes of storage that [`init_with_storage`](Self::init_with_storage) needs for this map.
+    /// Bytes of storage that [`init_with_storage`](Self::init_with_storage) needs for this map. The map is read on the stack, which takes
+    /// 12 KiB.
     ///
     /// # Errors
     /// As initialisation would fail.
     pub fn metadata_bytes(regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<usize, InitError> {
-        Ok(Plan::new::<P>(regions, config)?.metadata_bytes::<P>())
+        Ok(Plan::new::<P>(&mut RegionMap::empty(), regions, config)?.metadata_bytes::<P>())
     }
 
     /// Runs `build` unless there is an allocator already or another CPU makes one.
-    fn start(&self, build: impl FnOnce() -> Result<&'static Inner<P>, InitError>) -> Result<Stats, InitError> {
+    fn start(
+        &self,
+        build: impl FnOnce(&mut RegionMap) -> Result<&'static Inner<P>, InitError>,
+    ) -> Result<Stats, InitError> {
         // Acquire and release on `starting` pair between attempts: one sees all that the failed one before it did.
         if self.starting.swap(true, Ordering::Acquire) {
             return Err(InitError::Busy);
         }
-        let result = if self.inner.get().is_some() { Err(InitError::AlreadyInitialised) } else { build() };
+        let result =
+            if self.inner.get().is_some() { Err(InitError::AlreadyInitialised) } else { build(&mut self.map.lock()) };
         let result = result.and_then(|inner| {
             self.inner.set(inner).map_err(|_| InitError::AlreadyInitialised)?;
             self.fast.set(inner);

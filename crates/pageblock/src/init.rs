@@ -7,7 +7,7 @@ use pageblock_buddy::{Absent, BoostRule, Node, NodeOrder, Zone, ZoneConfig, Zone
 use pageblock_compaction::{Compactor, Kcompactd};
 use pageblock_frame::sync::AtomicU32;
 use pageblock_frame::{Carver, CpuId, Hooks, MAX_NODES, MAX_ZONES, NodeId, Pageblock, PfnRange, Platform, ZoneKind};
-use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneSpan};
+use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneLimits, ZoneSpan};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
 
@@ -20,21 +20,27 @@ use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
 use crate::slowpath::LastDrain;
 
 /// What will be built, before a byte of memory is touched.
+///
+/// Boot stacks are small: what is large is where the caller has it, or is made in
+/// its place, the zones are found in the map each time, and each step has a stack frame of its own.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    map: RegionMap,
-    zones: ArrayVec<ZoneSpan, MAX_ZONES>,
+pub(crate) struct Plan<'p> {
+    map: &'p mut RegionMap,
+    config: &'p Config,
+    limits: ZoneLimits,
+    /// Zones that have memory.
+    zones: usize,
     /// Up to the highest that has memory or CPUs.
     nodes: usize,
     cpus: usize,
-    config: Config,
 }
 
-impl Plan {
-    /// Reads the memory map.
+impl<'p> Plan<'p> {
+    /// Reads the memory map into `map`.
     pub(crate) fn new<P: Platform>(
+        map: &'p mut RegionMap,
         regions: impl IntoIterator<Item = Region>,
-        config: &Config,
+        config: &'p Config,
     ) -> Result<Self, InitError> {
         config.check()?;
         let cpus = config.cpus.unwrap_or(P::MAX_CPUS);
@@ -42,7 +48,7 @@ impl Plan {
             return Err(ConfigError::Cpus { given: cpus }.into());
         }
         let reserved = config.reserved.get(..config.reservations).unwrap_or_default();
-        let map = RegionMap::build(regions, reserved, MapOptions::new().reserve_low(config.low))?;
+        map.rebuild(regions, reserved, MapOptions::new().reserve_low(config.low))?;
         if map.usable_frames() == 0 {
             return Err(InitError::NoMemory);
         }
@@ -50,17 +56,28 @@ impl Plan {
         if config.movable_share > 0 {
             limits.movable = map.present_frames() * u64::from(config.movable_share) / 100;
         }
-        let zones = map.zones(&limits)?;
-        let with_memory = zones.iter().map(|zone| zone.node.index());
+        let zones = map.each_zone(&limits)?.count();
+        let with_memory = map.each_zone(&limits)?.map(|zone| zone.node.index());
         let with_cpus = node_of_cpus::<P>(cpus).map(|node| node.index().min(MAX_NODES - 1));
         let nodes = with_memory.chain(with_cpus).max().unwrap_or(0) + 1;
-        Ok(Self { map, zones, nodes, cpus, config: *config })
+        Ok(Self { map, config, limits, zones, nodes, cpus })
+    }
+
+    /// The zone with this number, by node and then by kind. The search ends before its caller goes deeper.
+    #[inline(never)]
+    fn zone(&self, number: usize) -> Option<ZoneSpan> {
+        // `new` has checked the limits.
+        self.map.each_zone(&self.limits).ok()?.nth(number)
+    }
+
+    fn zones(&self) -> impl Iterator<Item = ZoneSpan> + '_ {
+        (0..self.zones).filter_map(|number| self.zone(number))
     }
 
     /// Bytes of metadata, at most, wherever they start.
     pub(crate) fn metadata_bytes<P: Platform>(&self) -> usize {
-        let zones = self.zones.len();
-        let storage: usize = self.zones.iter().map(|zone| ZoneStorage::bytes(zone.span, self.config.max_order)).sum();
+        let zones = self.zones;
+        let storage: usize = self.zones().map(|zone| ZoneStorage::bytes(zone.span, self.config.max_order)).sum();
         storage
             + array_bytes::<Zone<'_>>(zones)
             + array_bytes::<SpanEntry>(zones)
@@ -96,28 +113,30 @@ impl Plan {
         let cpus = carver.take_with(self.cpus, node_of).ok_or(short)?;
         let lists = self.build_lists::<P>(zones, &mut carver).ok_or(short)?;
         let Background { compactors, kcompactds, kswapds } = self.build_background::<P>(&mut carver).ok_or(short)?;
-        let inner = Inner {
-            zones,
-            lists,
-            compactors,
-            kcompactds,
-            kswapds,
-            spans,
-            nodes,
-            cpus,
-            max_order: self.config.max_order,
-            spreading: self.config.spreading,
-            dirty_limit: self.config.dirty_limit,
-            history: History::new(self.config.history),
-            counters: Counters::new(),
-            last_drain: LastDrain::new(),
-            commitments: Commitments::new(),
-            reserves: self.config.reserves,
-            metadata_bytes,
-            report: *self.map.report(),
+        let report = self.map.report();
+        let inner = |_| {
+            Some(Inner {
+                zones,
+                lists,
+                compactors,
+                kcompactds,
+                kswapds,
+                spans,
+                nodes,
+                cpus,
+                max_order: self.config.max_order,
+                spreading: self.config.spreading,
+                dirty_limit: self.config.dirty_limit,
+                history: History::new(self.config.history),
+                counters: Counters::new(),
+                last_drain: LastDrain::new(),
+                commitments: Commitments::new(),
+                reserves: self.config.reserves,
+                metadata_bytes,
+                report: *report,
+            })
         };
-        let mut inner = Some(inner);
-        let placed = carver.take_with(1, |_| inner.take());
+        let placed = carver.take_with(1, inner);
         let placed = placed.and_then(|placed| placed.first()).ok_or(short)?;
         placed.apply_reserves();
         Ok(placed)
@@ -126,22 +145,21 @@ impl Plan {
     /// Bytes of the per-CPU lists, at most.
     fn lists_bytes<P: Platform>(&self) -> usize {
         let Some(pcp) = self.config.pcp.filter(|_| P::PER_CPU_LISTS) else { return 0 };
-        let of_zone = |zone: &ZoneSpan| PcpLists::<P>::bytes(&pcp, zone.span, self.cpus as u32);
-        self.zones.iter().map(of_zone).sum::<usize>() + array_bytes::<PcpLists<'_, P>>(self.zones.len())
+        let of_zone = |zone: ZoneSpan| PcpLists::<P>::bytes(&pcp, zone.span, self.cpus as u32);
+        self.zones().map(of_zone).sum::<usize>() + array_bytes::<PcpLists<'_, P>>(self.zones)
     }
 
+    #[inline(never)]
     fn build_lists<P: Platform>(
         &self,
         zones: &'static [Zone<'static>],
         carver: &mut Carver<'static>,
     ) -> Option<&'static [PcpLists<'static, P>]> {
         let Some(pcp) = self.config.pcp.filter(|_| P::PER_CPU_LISTS) else { return Some(&[]) };
-        let mut lists: ArrayVec<PcpLists<'static, P>, MAX_ZONES> = ArrayVec::new();
-        for zone in zones {
-            lists.try_push(PcpLists::carve(pcp, zone, self.cpus as u32, carver)?).ok()?;
-        }
-        let mut lists = lists.into_iter();
-        carver.take_with(zones.len(), |_| lists.next()).map(|lists| &*lists)
+        let of_zone = |zone: usize, carver: &mut Carver<'static>| {
+            PcpLists::carve(pcp, zones.get(zone)?, self.cpus as u32, carver)
+        };
+        carver.take_each(zones.len(), of_zone).map(|lists| &*lists)
     }
 
     /// How zones are to be compacted, if anybody can move memory.
@@ -154,7 +172,7 @@ impl Plan {
     fn background_bytes<P: Platform>(&self) -> usize {
         let mut bytes = 0;
         if self.compaction::<P>().is_some() {
-            bytes += array_bytes::<Compactor>(self.zones.len()) + array_bytes::<Kcompactd>(self.nodes);
+            bytes += array_bytes::<Compactor>(self.zones) + array_bytes::<Kcompactd>(self.nodes);
         }
         if P::hooks().reclaimer().is_some() {
             bytes += array_bytes::<Kswapd>(self.nodes);
@@ -162,10 +180,11 @@ impl Plan {
         bytes
     }
 
+    #[inline(never)]
     fn build_background<P: Platform>(&self, carver: &mut Carver<'static>) -> Option<Background> {
         let mut background = Background::default();
         if let Some(config) = self.compaction::<P>() {
-            background.compactors = carver.take_with(self.zones.len(), |_| Some(Compactor::new(config)))?;
+            background.compactors = carver.take_with(self.zones, |_| Some(Compactor::new(config)))?;
             background.kcompactds = carver.take_with(self.nodes, |node| Some(Kcompactd::new(node_id(node))))?;
         }
         if P::hooks().reclaimer().is_some() {
@@ -175,34 +194,29 @@ impl Plan {
         Some(background)
     }
 
+    #[inline(never)]
     fn build_zones<P: Platform>(&self, carver: &mut Carver<'static>) -> Result<&'static [Zone<'static>], InitError> {
         let short = InitError::StorageTooSmall { required: self.metadata_bytes::<P>(), given: carver.remaining() };
-        let max_order = self.config.max_order;
-        let mut storage: ArrayVec<ZoneStorage<'static>, MAX_ZONES> = ArrayVec::new();
-        for zone in &self.zones {
-            let place = ZoneStorage::carve(zone.span, max_order, carver).ok_or(short)?;
-            storage.try_push(place).map_err(|_| short)?;
-        }
-        let mut storage = storage.into_iter();
         let mut failure = short;
-        // What nobody can free, a boost would only withhold.
+        // What cannot be freed, a boost would only withhold.
         let boost = if P::hooks().reclaimer().is_some() { self.config.boost } else { BoostRule::off() };
-        let zones = carver.take_with(self.zones.len(), |i| {
-            let zone = self.zones.get(i)?;
-            let Config { policy, history, .. } = self.config;
-            let stall_order = history.stall_order();
-            let config = ZoneConfig { max_order, policy, boost, stall_order, ..zone_config(zone) };
-            let made = Zone::new::<P>(config, storage.next()?);
+        let zones = carver.take_each(self.zones, |number, carver| {
+            let (span, config) = (self.zone(number)?, self.config);
+            let Config { max_order, policy, .. } = *config;
+            let stall_order = config.history.stall_order();
+            let config = ZoneConfig { max_order, policy, boost, stall_order, ..zone_config(&span) };
+            let made = Zone::new::<P>(config, ZoneStorage::carve(span.span, max_order, carver)?);
             made.map_err(|error| failure = error.into()).ok()
         });
         let zones = zones.ok_or(failure)?;
-        for (zone, span) in zones.iter().zip(&self.zones) {
-            self.fill(zone, span)?;
+        for (zone, span) in zones.iter().zip(self.zones()) {
+            self.fill(zone, &span)?;
         }
         Ok(zones)
     }
 
     /// Gives a zone its frames, and tells it what the others are.
+    #[inline(never)]
     fn fill(&self, zone: &Zone<'_>, span: &ZoneSpan) -> Result<(), InitError> {
         for run in self.map.usable_of(span) {
             zone.release(run)?;
@@ -220,10 +234,11 @@ impl Plan {
         Ok(())
     }
 
+    #[inline(never)]
     fn build_nodes<P: Platform>(&self, carver: &mut Carver<'static>) -> Option<&'static [NodeEntry]> {
         let mut places: ArrayVec<(ZoneKind, NodeId), MAX_ZONES> = ArrayVec::new();
         let mut with_memory: ArrayVec<NodeId, MAX_NODES> = ArrayVec::new();
-        for zone in &self.zones {
+        for zone in self.zones() {
             places.try_push((zone.kind, zone.node)).ok()?;
             if with_memory.last() != Some(&zone.node) {
                 with_memory.try_push(zone.node).ok()?;

@@ -216,6 +216,7 @@ impl<P: Platform> Inner<P> {
     }
 
     /// Computes watermarks, reserves, and the sizes of the lists that follow from them.
+    #[inline(never)]
     pub(crate) fn apply_reserves(&self) {
         self.reserves.apply(self.zones);
         for (zone, lists) in self.zones.iter().zip(self.lists()) {

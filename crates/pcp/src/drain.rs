@@ -1,15 +1,19 @@
 //! Emptying lists: one's own, another CPU's by request, an offline CPU's by taking it over.
 
 use pageblock_frame::sync::{Ordering, Pinned, spin_hint};
-use pageblock_frame::{CpuId, Hooks, Platform};
+use pageblock_frame::{CpuId, Hooks, Order, Platform};
 
 use crate::config::PcpConfig;
+use crate::list::{LISTS, List, TYPES};
 use crate::lists::PcpLists;
 use crate::percpu::{ComeOnline, CpuLists, LocalGuard, Signals};
 use crate::sizing::Sizes;
 
 /// Rounds that a CPU which comes back waits for another to leave its lists.
 const ONLINE_SPINS: u32 = 1 << 16;
+
+/// Blocks that go back at once for the sake of a request.
+const PART: u32 = 8;
 
 /// How far a drain has come.
 ///
@@ -168,6 +172,28 @@ impl<P: Platform> PcpLists<'_, P> {
         while !self.drain_some(lists, u32::MAX) {}
     }
 
+    /// Gives a part of what this CPU's lists and the depot hold back to the zone, and another, until `enough` or nothing is left: blocks of
+    /// `order` first, then larger ones from the smallest up, then smaller ones, which may merge, from the largest down. So a request gets
+    /// a block at little cost, and most of the lists stay as they are. True if anything went back.
+    pub fn give_back_until(&self, order: Order, enough: impl Fn() -> bool) -> bool {
+        let Some(mut guard) = self.areas.enter() else { return false };
+        let lists = guard.lists_mut();
+        let first = order.index() * TYPES;
+        let mut given = false;
+        let sufficient = List::places().skip(first);
+        let smaller = (0..first.min(LISTS)).rev().filter_map(|place| List::places().nth(place));
+        for list in sufficient.chain(smaller) {
+            while lists.len(list) > 0 || (self.depot.depth(list) > 0 && self.pop_batch(lists, list) > 0) {
+                given = true;
+                self.give_back(lists, list, PART);
+                if enough() {
+                    return true;
+                }
+            }
+        }
+        given
+    }
+
     /// Waits, at most `spins` rounds, until every CPU has answered.
     ///
     /// # Errors
@@ -260,7 +286,11 @@ impl<P: Platform> PcpLists<'_, P> {
                 self.areas.signal(cpu, Signals::ISOLATE);
             }
         }
-        self.drain_all()
+        // A kick that unwinds takes the caller with it, which would end the isolation.
+        let unfinished = Isolation(self);
+        let waiting = self.drain_all();
+        core::mem::forget(unfinished);
+        waiting
     }
 
     /// Ends what [`begin_isolation`](Self::begin_isolation) began.
@@ -295,6 +325,15 @@ impl<P: Platform> PcpLists<'_, P> {
         for cpu in self.each_cpu() {
             self.areas.signal(cpu, Signals::RESIZE);
         }
+    }
+}
+
+/// An isolation that has begun, and ends when this is dropped.
+struct Isolation<'l, 'm, P: Platform>(&'l PcpLists<'m, P>);
+
+impl<P: Platform> Drop for Isolation<'_, '_, P> {
+    fn drop(&mut self) {
+        self.0.end_isolation();
     }
 }
 

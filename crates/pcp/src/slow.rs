@@ -127,7 +127,7 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Puts a batch of the depot on an empty list. Returns its blocks.
-    fn pop_batch(&self, lists: &mut CpuLists<'_>, list: List) -> u32 {
+    pub(crate) fn pop_batch(&self, lists: &mut CpuLists<'_>, list: List) -> u32 {
         let blocks = blocks_of(list.order());
         if lists.capacity(list) < blocks {
             return 0;

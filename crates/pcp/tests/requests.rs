@@ -17,6 +17,8 @@ use MigrateType::Movable;
 std::thread_local! {
     static CPU: Cell<u32> = const { Cell::new(0) };
     static KICKED: RefCell<Vec<CpuId>> = const { RefCell::new(Vec::new()) };
+    /// Kicks unwind.
+    static UNWINDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The thread is whichever CPU it says it is; kicks are written down and not followed.
@@ -45,6 +47,10 @@ struct Kicks;
 
 impl Hooks for Kicks {
     fn kick(&self, cpu: CpuId) -> bool {
+        if UNWINDS.get() {
+            // Without the message that a panic would print.
+            std::panic::resume_unwind(Box::new("injected"));
+        }
         KICKED.with_borrow_mut(|kicked| kicked.push(cpu));
         true
     }
@@ -290,4 +296,108 @@ fn small_machines_have_lists() {
             lists.check().unwrap();
         }
     }
+}
+
+/// Lists of two CPUs with batches in the depot, from CPU 0, and the blocks that were freed.
+fn with_batches(order: Order) -> (Lists, Vec<Pfn>) {
+    let lists = machine();
+    let take = |_| lists.zone().alloc::<Machine>(order, Movable, AllocFlags::empty()).unwrap();
+    let blocks: Vec<Pfn> = (0..2048 >> order.as_u8()).map(take).collect();
+    on(0, || blocks.iter().for_each(|&pfn| lists.free(pfn, order).unwrap()));
+    assert!(lists.frames_in_depot() > 0, "order {order}: batches are full");
+    (lists, blocks)
+}
+
+#[test]
+fn wrong_frees_are_named_on_every_cpu_while_a_batch_is_in_the_depot() {
+    for o in [0, 2, 5, 8] {
+        let (lists, blocks) = with_batches(order(o));
+        let counts = lists.counts();
+        for cpu in [0, 1] {
+            on(cpu, || {
+                for &pfn in &blocks {
+                    let twice = lists.free(pfn, order(o)).unwrap_err();
+                    assert!(matches!(twice, FreeError::OnList | FreeError::NotAllocated), "{twice:?}");
+                    assert!(lists.free(pfn, order(o + 1)).is_err(), "with a wrong order");
+                    assert!(o == 0 || lists.free(pfn.add(1), Order::ZERO).is_err(), "of a part");
+                }
+            });
+        }
+        assert_eq!(lists.counts(), counts, "a refused free changes nothing");
+        conserved(&lists, 0);
+        // The batch becomes the other CPU's: each of its blocks has one owner, and is freed once.
+        let held: Vec<Pfn> = on(1, || (0..8).map(|_| alloc(&lists, order(o))).collect());
+        conserved(&lists, 8 << o);
+        for pfn in held {
+            on(0, || assert_eq!(lists.free(pfn, order(o)), Ok(())));
+            on(1, || assert_eq!(lists.free(pfn, order(o)), Err(FreeError::OnList)));
+        }
+        conserved(&lists, 0);
+    }
+}
+
+#[test]
+fn a_cpu_that_leaves_while_batches_are_in_the_depot_loses_nothing() {
+    for o in [0, 3, 6] {
+        let (lists, _) = with_batches(order(o));
+        on(0, || lists.go_offline().unwrap());
+        conserved(&lists, 0);
+        // What it handed over is the other CPUs'.
+        let in_depot = lists.frames_in_depot();
+        let held = on(1, || alloc(&lists, order(o)));
+        assert!(lists.frames_in_depot() < in_depot, "order {o}: from the depot");
+        conserved(&lists, 1 << o);
+        on(1, || lists.free(held, order(o)).unwrap());
+        on(1, || lists.take_over(CpuId::new(0)).unwrap());
+        on(1, || lists.quiesce(0).unwrap());
+        assert_eq!((lists.frames(), lists.zone().free_frames()), (0, FRAMES));
+        on(0, || lists.come_online().unwrap());
+        conserved(&lists, 0);
+    }
+}
+
+#[test]
+fn a_kick_that_unwinds_in_the_middle_of_a_drain_takes_nothing_with_it() {
+    let unwinding = |call: &dyn Fn()| {
+        UNWINDS.set(true);
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+        UNWINDS.set(false);
+        assert!(ended.is_err(), "the kick unwinds");
+    };
+    let (lists, _) = with_batches(Order::ZERO);
+    stock(&lists, 1, Order::ZERO, 10);
+    on(0, || unwinding(&|| _ = lists.drain_cpu(CpuId::new(1))));
+    conserved(&lists, 0);
+    on(0, || unwinding(&|| _ = lists.drain_all()));
+    conserved(&lists, 0);
+    on(0, || unwinding(&|| _ = lists.begin_isolation()));
+    // The isolation has ended: what is freed goes to a list again, once the drains that were asked for are done.
+    on(0, || lists.handle_kick());
+    on(1, || lists.handle_kick());
+    let frame = on(0, || alloc(&lists, Order::ZERO));
+    on(0, || lists.free(frame, Order::ZERO).unwrap());
+    assert!(lists.frames_on(CpuId::new(0)) > 0, "on its list");
+    on(0, || _ = lists.drain_all());
+    on(1, || lists.handle_kick());
+    assert_eq!((lists.frames(), lists.zone().free_frames()), (0, FRAMES));
+    conserved(&lists, 0);
+}
+
+#[test]
+fn a_request_gets_a_block_of_a_part_of_the_lists() {
+    let (lists, _) = with_batches(order(2));
+    on(0, || {
+        stock(&lists, 0, order(5), 4);
+        let (listed, free) = (lists.counts().by_order, lists.zone().free_frames());
+        // A larger block serves at once, and most of the rest stays.
+        assert!(lists.give_back_until(order(3), || lists.zone().free_frames() > free));
+        let left = lists.counts().by_order;
+        assert!(left[5] < listed[5], "blocks of order 5 serve");
+        assert_eq!(left[2], listed[2], "those of order 2 stay");
+        // Nothing suffices: all goes back, the depot's batches too.
+        assert!(lists.give_back_until(order(9), || false));
+        assert_eq!((lists.frames_on(CpuId::new(0)), lists.frames_in_depot()), (0, 0));
+        assert!(!lists.give_back_until(order(9), || false), "and then there is nothing");
+    });
+    conserved(&lists, 0);
 }

@@ -2,7 +2,7 @@
 
 use pageblock_buddy::Zone;
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering, Pinned};
-use pageblock_frame::{CpuId, Gfp, Order, Platform};
+use pageblock_frame::{AllocFlags, CpuId, Gfp, Order, Platform};
 use pageblock_pcp::{Drain, PcpLists};
 
 use super::attempts::at_min;
@@ -105,13 +105,9 @@ fn looks_refused<P: Platform>(request: &Request<P>) -> bool {
     if request.gfp.intersects(INSISTS) || !nothing_else_helps::<P>() {
         return false;
     }
-    let Request { order, limit, .. } = *request;
+    let order = request.order;
     let flags = request.slow_flags();
-    let refuses = |zone: &Zone<'_>| {
-        let enough = zone.frames_ok(order, zone.mark_for(flags), limit, flags);
-        let serves = enough && (order == Order::ZERO || zone.has_block(order, flags));
-        !serves && zone.highatomic() == 0 && zone.boost() == 0
-    };
+    let refuses = |zone: &Zone<'_>| !may_serve(request, zone, flags) && zone.highatomic() == 0 && zone.boost() == 0;
     let own = Pinned::<P>::new().cpu();
     let refused = request.zones().all(refuses) && request.inner.last_drain.was_in_vain(order, Seen::by(request, own));
     if refused {
@@ -130,10 +126,7 @@ pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
     if !must && last_drain.was_in_vain(request.order, Seen::by(request, own)) {
         return Step::Continue(());
     }
-    let mut step = Step::Continue(());
-    if drain_of(climb, own) {
-        step = at_min(climb);
-    }
+    let mut step = give_back_own(climb, own);
     if step.is_continue() && climb.has(Gfp::DIRECT_RECLAIM) && drain_others(climb, own, must) {
         step = at_min(climb);
     }
@@ -190,8 +183,28 @@ fn drain_of<P: Platform>(climb: &Climb<P>, cpu: CpuId) -> bool {
 
 /// What this CPU's lists hold.
 pub(super) fn drain_own_lists<P: Platform>(climb: &Climb<P>) -> Step {
-    let own = Pinned::<P>::new().cpu();
+    give_back_own(climb, Pinned::<P>::new().cpu())
+}
+
+/// Gives back as much of what this CPU's lists hold as the request needs, and all of it if it is refused what that has made.
+fn give_back_own<P: Platform>(climb: &Climb<P>, own: CpuId) -> Step {
+    let request = &climb.request;
+    let mut helped = false;
+    for zone in request.zones() {
+        if let Some(lists) = request.inner.lists_of(zone) {
+            helped |= lists.give_back_until(request.order, || may_serve(request, zone, climb.flags()));
+        }
+    }
+    if helped {
+        at_min(climb)?;
+    }
     if drain_of(climb, own) { at_min(climb) } else { Step::Continue(()) }
+}
+
+/// The zone has enough frames for the request, and a block, of whatever type.
+fn may_serve<P: Platform>(request: &Request<P>, zone: &Zone<'_>, flags: AllocFlags) -> bool {
+    let Request { order, limit, .. } = *request;
+    zone.frames_ok(order, zone.mark_for(flags), limit, flags) && (order == Order::ZERO || zone.has_block(order, flags))
 }
 
 /// The other CPUs are asked for what they hold, and have a moment to answer (`drain_all_pages()`).

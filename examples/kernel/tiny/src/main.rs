@@ -16,8 +16,8 @@ mod mem;
 
 core::arch::global_asm!(include_str!("../../image/src/boot/boot.s"), options(att_syntax));
 
-/// Initialising the allocator takes about 64 KiB of stack.
-const STACK_BYTES: usize = 96 << 10;
+/// Initialising the allocator takes at most 8 KiB of stack.
+const STACK_BYTES: usize = 16 << 10;
 
 #[repr(C, align(4096))]
 struct Stack(core::cell::UnsafeCell<[u8; STACK_BYTES]>);
