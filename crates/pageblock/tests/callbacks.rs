@@ -1,0 +1,232 @@
+//! Every hook and every call of the reclaimer unwinds, or uses the allocator, at each of its calls in turn: no frame is lost, nothing
+//! stays locked or switched off, and the next calls work.
+
+use std::cell::{Cell, RefCell};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+
+use pageblock::trace::Event;
+use pageblock::{
+    Config, CpuId, Frames, Gfp, Hooks, IrqState, Next, NodeId, Order, PageAllocator, Platform, Reclaim, Region, Shrink,
+    Shrunk, ZoneKind, ZoneLimits,
+};
+use pageblock_testkit::host::{Host, is_balanced};
+
+type Cpu = Host<11>;
+
+/// What a callback does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Act {
+    Unwind,
+    Reenter,
+}
+
+thread_local! {
+    /// The call that acts, counted down, and how.
+    static NEXT: Cell<Option<(u32, Act)>> = const { Cell::new(None) };
+    static ACTED: Cell<u32> = const { Cell::new(0) };
+    static RECLAIMS: Cell<bool> = const { Cell::new(false) };
+    static MACHINE: Cell<Option<&'static PageAllocator<Startled>>> = const { Cell::new(None) };
+    static CACHE: RefCell<Vec<Frames<'static, Startled>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Each callback comes here first.
+fn called() {
+    let Some((left, act)) = NEXT.get() else { return };
+    if left > 0 {
+        return NEXT.set(Some((left - 1, act)));
+    }
+    NEXT.set(None);
+    ACTED.set(ACTED.get() + 1);
+    match act {
+        // Without the message that a panic would print.
+        Act::Unwind => resume_unwind(Box::new("injected")),
+        Act::Reenter => use_it(),
+    }
+}
+
+/// What a callback, or a later call, does with the allocator.
+fn use_it() {
+    let machine = MACHINE.get().unwrap();
+    drop(machine.alloc_order(Order::saturating(1), Gfp::ATOMIC));
+    drop(machine.alloc_order(Order::HUGE, Gfp::KERNEL | Gfp::NORETRY));
+    machine.drain();
+    let _ = machine.compact_all();
+    let _ = machine.kswapd_step(NodeId::new(0));
+}
+
+#[derive(Debug)]
+struct Startled;
+
+// SAFETY: all that is promised is promised by `Host`, to which these calls go.
+unsafe impl Platform for Startled {
+    const MAX_CPUS: usize = Cpu::MAX_CPUS;
+    const HAS_MEMORY: bool = false;
+
+    fn phys_to_virt(address: u64) -> NonNull<u8> {
+        Cpu::phys_to_virt(address)
+    }
+
+    fn pin() -> CpuId {
+        Cpu::pin()
+    }
+
+    unsafe fn unpin() {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Cpu::unpin() };
+    }
+
+    fn irq_save() -> IrqState {
+        Cpu::irq_save()
+    }
+
+    unsafe fn irq_restore(state: IrqState) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Cpu::irq_restore(state) };
+    }
+
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for Startled {
+    fn now(&self) -> u64 {
+        called();
+        1
+    }
+
+    fn kick(&self, _: CpuId) -> bool {
+        called();
+        false
+    }
+
+    fn wake_kswapd(&self, _: NodeId) {
+        called();
+    }
+
+    fn wake_kcompactd(&self, _: NodeId) {
+        called();
+    }
+
+    fn wait_until(&self, _: NodeId, _: u64) {
+        called();
+    }
+
+    fn wake_waiters(&self, _: NodeId) {
+        called();
+    }
+
+    fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
+        Some(&Self)
+    }
+
+    fn enter_reclaim(&self) -> bool {
+        !RECLAIMS.replace(true)
+    }
+
+    fn leave_reclaim(&self) {
+        RECLAIMS.set(false);
+    }
+
+    /// Not asked to unwind: a block that is on its way to its holder would be lost, as the documentation of the hook says.
+    fn trace(&self, _: &Event) {
+        if NEXT.get().is_some_and(|(_, act)| act != Act::Unwind) {
+            called();
+        }
+    }
+}
+
+impl Reclaim for Startled {
+    fn shrink(&self, round: &Shrink) -> Shrunk {
+        called();
+        let mut shrunk = Shrunk { scanned: round.frames, freed: 0 };
+        for _ in 0..round.frames.min(32) {
+            shrunk.freed += CACHE.with_borrow_mut(Vec::pop).map_or(0, |frames| frames.order().frames());
+        }
+        shrunk
+    }
+
+    fn reclaimable(&self, _: NodeId, _: ZoneKind) -> u64 {
+        called();
+        CACHE.with_borrow(|cache| cache.len() as u64)
+    }
+
+    fn out_of_memory(&self, _: Order, _: ZoneKind, _: Gfp) -> bool {
+        called();
+        false
+    }
+
+    fn is_dying(&self) -> bool {
+        called();
+        false
+    }
+}
+
+/// Lives for ever, as a kernel's does: the cache outlives a test that fails.
+fn boot() -> &'static PageAllocator<Startled> {
+    let map = [Region::usable(0..8 << 20)];
+    let config = Config::new().zones(ZoneLimits::single());
+    let bytes = PageAllocator::<Startled>::metadata_bytes(map, &config).unwrap();
+    let machine = Box::leak(Box::new(PageAllocator::new()));
+    machine.init_simulated(map, &config, vec![MaybeUninit::uninit(); bytes].leak()).unwrap();
+    machine
+}
+
+/// Fills the cache down to where requests have to reclaim.
+fn fill(machine: &'static PageAllocator<Startled>) {
+    while let Ok(frames) = machine.alloc(Gfp::HIGHUSER_MOVABLE - Gfp::RECLAIM) {
+        CACHE.with_borrow_mut(|cache| cache.push(frames));
+    }
+}
+
+/// Requests under pressure and the reclaim thread, one after the other, each of which may unwind.
+fn work(machine: &PageAllocator<Startled>) {
+    let attempt = |work: &dyn Fn()| _ = catch_unwind(AssertUnwindSafe(work));
+    attempt(&|| drop(machine.alloc_order(Order::saturating(2), Gfp::KERNEL)));
+    attempt(&|| _ = machine.kswapd_step(NodeId::new(0)));
+    attempt(&|| drop(machine.alloc_order(Order::saturating(4), Gfp::KERNEL | Gfp::NORETRY)));
+    attempt(&|| drop(machine.alloc_order(Order::saturating(9), Gfp::KERNEL | Gfp::RETRY_MAYFAIL)));
+    attempt(&|| drop(machine.alloc_exact(5, Gfp::KERNEL)));
+    attempt(&|| _ = machine.drain());
+}
+
+fn each_call(act: Act, acts_at_least: u32) {
+    let machine = boot();
+    MACHINE.set(Some(machine));
+    ACTED.set(0);
+    for call in 0..2000 {
+        fill(machine);
+        let before = ACTED.get();
+        NEXT.set(Some((call, act)));
+        work(machine);
+        NEXT.set(None);
+        assert!(is_balanced(), "call {call}: pinned, or interrupts are off");
+        assert_eq!(machine.check(), Ok(()), "call {call}");
+        let held = CACHE.with_borrow(|cache| cache.len() as u64);
+        let stats = machine.stats();
+        assert_eq!(stats.free + held, stats.managed, "call {call}: frames are lost");
+        // A scope of reclaim that was left open would refuse it.
+        assert!(!RECLAIMS.get(), "call {call}: reclaims for ever");
+        assert_ne!(machine.kswapd_step(NodeId::new(0)), Next::Sleep { until: None }, "call {call}: the seat is lost");
+        if ACTED.get() == before {
+            break;
+        }
+    }
+    assert!(ACTED.get() >= acts_at_least, "{} calls acted", ACTED.get());
+    CACHE.take();
+    MACHINE.set(None);
+    machine.drain();
+    assert_eq!(machine.stats().free, machine.stats().managed);
+}
+
+#[test]
+fn no_call_that_unwinds_takes_anything_with_it() {
+    each_call(Act::Unwind, 30);
+}
+
+#[test]
+fn no_call_that_uses_the_allocator_harms_it() {
+    each_call(Act::Reenter, 30);
+}
