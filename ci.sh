@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/blog_os/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
-jobs_in_order=(fmt clippy test doc loom schedule sanitize fuzz nostd adapters package cross boot)
+jobs_in_order=(fmt clippy lint test doc loom schedule sanitize fuzz nostd adapters package cross boot)
 # On demand, since they take long, or need what not every machine has: sound, experiments, report, orderings, mutants.
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
@@ -31,6 +31,11 @@ job_clippy() { # lints, warnings denied
     for target in riscv64imac-unknown-none-elf riscv32imac-unknown-none-elf aarch64-unknown-none-softfloat; do
         for_target "$target" target/virt clippy --manifest-path examples/virt/Cargo.toml -- -D warnings
     done
+}
+
+job_lint() { # how the tree reads, and how much of it is public: no worse than it was
+    cargo test --quiet --package pageblock-lab --test words
+    .ci/public-items
 }
 
 job_test() { # unit, property, integration and documentation tests

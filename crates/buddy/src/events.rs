@@ -33,7 +33,7 @@ pub struct ZoneEvents {
 }
 
 impl ZoneEvents {
-    /// Mixings within a pageblock: fallbacks below the pageblock order, what seed 002 counts as extfrag events.
+    /// Mixings within a pageblock: fallbacks below the pageblock order, what *Fragmentation avoidance and stalls* counts as extfrag events.
     #[must_use]
     pub fn fragmenting(&self) -> u64 {
         self.below(pageblock_frame::PAGEBLOCK_ORDER)

@@ -101,7 +101,7 @@ impl Deferral {
         self.fails_at(order) && self.considered.load(Ordering::Relaxed).saturating_add(1) < self.limit()
     }
 
-    /// Records a success (`compaction_defer_reset()`, the helper of the seed's second patch).
+    /// Records a success (`compaction_defer_reset()`, the helper of the series' second patch).
     pub fn reset(&self, order: Order, proof: Proof) {
         if proof == Proof::Allocated {
             self.considered.store(0, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Deferral {
             && self.considered.load(Ordering::Relaxed) >= self.limit()
     }
 
-    /// As [`reset`](Self::reset) after an allocation, written out as before the seed's second patch.
+    /// As [`reset`](Self::reset) after an allocation, written out as before the series' second patch.
     pub(crate) fn reset_inline(&self, order: Order) {
         self.considered.store(0, Ordering::Relaxed);
         self.shift.store(0, Ordering::Relaxed);

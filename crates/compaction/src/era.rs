@@ -1,4 +1,5 @@
-//! In which form the scanners run: one switch for each that Linux changed. Without the feature `history` each has today's value.
+//! In which form the scanners run: one switch for each that Linux changed. Without the feature `history` each has
+//! today's value.
 
 /// A structure of switches with the value that each has today; without the feature `history`, the values alone.
 macro_rules! switches {
@@ -59,8 +60,8 @@ switches! {
         defer_helper: true,
         /// 3: positions are reset before a run reads them rather than after.
         reset_before_read: true,
-        /// 4: a free scanner that finds nothing moves its position, so that the meeting of the scanners is seen; running
-        /// out of targets ends a run early only if they have not met.
+        /// 4: a free scanner that finds nothing moves its position, so that the meeting of the scanners is seen;
+        /// running out of targets ends a run early only if they have not met.
         detect_meeting: true,
         /// 5: an asynchronous run leaves no skip bit on pageblocks that only it cannot use.
         async_no_skip: true,

@@ -67,8 +67,8 @@ impl<'m> Carver<'m> {
     /// A zeroed slice of `count` values, aligned, or `None` (with nothing taken) if the bytes do not suffice.
     pub fn take<T: Zeroed>(&mut self, count: usize) -> Option<&'m mut [T]> {
         let start = self.claim::<T>(count)?;
-        // SAFETY: 1. `start` is valid for `count` values and exclusive for 'm. 2. It is aligned for `T`. 3. All bytes are
-        // written before the slice is made, and `T: Zeroed` says that zero bytes are `count` valid values.
+        // SAFETY: 1. `start` is valid for `count` values and exclusive for 'm. 2. It is aligned for `T`. 3. All bytes
+        // are written before the slice is made, and `T: Zeroed` says that zero bytes are `count` valid values.
         unsafe {
             core::ptr::write_bytes(start, 0, count);
             Some(core::slice::from_raw_parts_mut(start, count))

@@ -20,7 +20,7 @@ bitflags! {
     pub struct Gfp: u32 {
         /// From the DMA zone (below 16 MiB).
         const DMA = 0x01;
-        /// May come from high memory; on 64-bit machines no restriction.
+        /// May come from high memory; on 64-bit machines no restriction. No effect here: for traces, which name it.
         const HIGHMEM = 0x02;
         /// From DMA32 or below (below 4 GiB).
         const DMA32 = 0x04;
@@ -54,17 +54,17 @@ bitflags! {
         const NORETRY = 0x1_0000;
         /// May use all reserves.
         const MEMALLOC = 0x2_0000;
-        /// The block is one compound page.
+        /// The block is one compound page. No effect here: for traces, which name it.
         const COMP = 0x4_0000;
         /// Must not use reserves, whatever the context.
         const NOMEMALLOC = 0x8_0000;
-        /// Obey the memory policy strictly.
+        /// Obey the memory policy strictly. No effect here: for traces, which name it.
         const HARDWALL = 0x10_0000;
         /// Only from the given node.
         const THISNODE = 0x20_0000;
-        /// Account to a memory group.
+        /// Account to a memory group. No effect here: for traces, which name it.
         const ACCOUNT = 0x40_0000;
-        /// Zero memory tags too.
+        /// Zero memory tags too. No effect here: for traces, which name it.
         const ZEROTAGS = 0x80_0000;
 
         /// Both kinds of reclaim.
@@ -186,7 +186,7 @@ impl Gfp {
     /// Allocation flags of the slow path for a block of `order` (`gfp_to_alloc_flags()`, late 6.1).
     #[must_use]
     pub const fn slow_alloc_flags(self, order: Order) -> AllocFlags {
-        let mut flags = AllocFlags::WMARK_MIN.bits() | AllocFlags::CPUSET.bits();
+        let mut flags = AllocFlags::WMARK_MIN.bits();
         if self.contains(Self::HIGH) {
             flags |= AllocFlags::MIN_RESERVE.bits();
         }
@@ -200,9 +200,7 @@ impl Gfp {
                     flags |= AllocFlags::HIGHATOMIC.bits();
                 }
             }
-            if self.contains(Self::HIGH) {
-                flags &= !AllocFlags::CPUSET.bits();
-            }
+            if self.contains(Self::HIGH) {}
         }
         if self.contains(Self::MOVABLE) {
             flags |= AllocFlags::CMA.bits();
@@ -233,8 +231,6 @@ bitflags! {
         const NON_BLOCK = 0x10;
         /// Half of the minimum reserve may be used.
         const MIN_RESERVE = 0x20;
-        /// Obey the memory policy.
-        const CPUSET = 0x40;
         /// CMA pageblocks may serve.
         const CMA = 0x80;
         /// Do not mix migrate types within a pageblock (`ALLOC_NOFRAGMENT`).
@@ -245,7 +241,7 @@ bitflags! {
         const FAIR = 0x400;
         /// kswapd may be woken.
         const KSWAPD = 0x800;
-        /// Give up rather than mix below the stall order (seed 002; never merged).
+        /// Give up rather than mix below the stall order (*Fragmentation avoidance and stalls*; never merged).
         const FRAGMENT_STALL = 0x1000;
         /// Watermarks count without their boost: the last attempt of a request.
         const UNBOOSTED = 0x2000;

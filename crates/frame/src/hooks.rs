@@ -6,7 +6,8 @@ use crate::sync::spin_hint;
 use crate::trace::Event;
 use crate::{CpuId, NodeId};
 
-/// Services of a kernel. Each has a default, which is a kernel without that service; an implementation is the value that
+/// Services of a kernel. Each has a default, which is a kernel without that service; an implementation is the value
+/// that
 /// [`Platform::hooks`](crate::Platform::hooks) returns, most often of a type without fields.
 ///
 /// The trait is safe: a wrong answer makes requests slower or makes them fail, and harms no memory.
@@ -36,8 +37,8 @@ pub trait Hooks {
         0
     }
 
-    /// Makes `cpu` call the allocator's `handle_kick` soon, by an inter-processor interrupt. True if it will; false, the
-    /// default, if nothing was sent: then no CPU waits for its answer, which comes with that CPU's next operation.
+    /// Makes `cpu` call the allocator's `handle_kick` soon, by an inter-processor interrupt. True if it will; false,
+    /// the default, if nothing was sent: then no CPU waits for its answer, which comes with that CPU's next operation.
     #[inline(always)]
     fn kick(&self, _cpu: CpuId) -> bool {
         false
@@ -74,22 +75,23 @@ pub trait Hooks {
         None
     }
 
-    /// Notes that the current task reclaims (`PF_MEMALLOC`); false if it does already, and then it must not again. A kernel with
-    /// tasks keeps a flag in each.
+    /// Notes that the current task reclaims (`PF_MEMALLOC`); false if it does already, and then it must not again. A
+    /// kernel with tasks keeps a flag in each.
     #[must_use]
     #[inline(always)]
     fn enter_reclaim(&self) -> bool {
         true
     }
 
-    /// Ends the section that [`enter_reclaim`](Hooks::enter_reclaim) began. A call too many lets an owner re-enter reclaim,
-    /// which the allocator counts and bounds.
+    /// Ends the section that [`enter_reclaim`](Hooks::enter_reclaim) began. A call too many lets an owner re-enter
+    /// reclaim, which the allocator counts and bounds.
     #[inline(always)]
     fn leave_reclaim(&self) {}
 
-    /// Waits for a lock of the allocator's that another CPU holds, in the kernel's own way: with a queue of tickets, a hint to the
-    /// hypervisor. `attempt` takes the lock if it is free, and says whether it has; `lock` tells one lock from another. The
-    /// default spins. Called with interrupts off and in the middle of an operation: it must not call the allocator.
+    /// Waits for a lock of the allocator's that another CPU holds, in the kernel's own way: with a queue of tickets, a
+    /// hint to the hypervisor. `attempt` takes the lock if it is free, and says whether it has; `lock` tells one lock
+    /// from another. The default spins. Called with interrupts off and in the middle of an operation: it must not call
+    /// the allocator.
     #[inline]
     fn wait_for_lock(&self, _lock: usize, attempt: &mut dyn FnMut() -> bool) {
         while !attempt() {

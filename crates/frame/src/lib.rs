@@ -17,8 +17,8 @@
 //! with its legal values beside its type.
 //!
 //! # Lock order
-//! Nothing here takes a lock. The order for those above: per-CPU list (owner only), then zone lock, then nothing; an LRU
-//! lock and a zone lock never nest.
+//! Nothing here takes a lock. The order for those above: per-CPU list (owner only), then zone lock, then nothing; an
+//! LRU lock and a zone lock never nest.
 //!
 //! `unsafe` is confined to this crate and to the seams that its documentation names.
 

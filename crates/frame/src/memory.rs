@@ -1,4 +1,5 @@
-//! Touching the memory behind frames: for metadata carved out of the map, and for zeroing. Nothing else reads or writes it.
+//! Touching the memory behind frames: for metadata carved out of the map, and for zeroing. Nothing else reads or writes
+//! it.
 
 use core::mem::MaybeUninit;
 
@@ -27,14 +28,14 @@ use crate::{PAGE_SIZE, PfnRange, Platform};
 pub unsafe fn claim_frames<P: Platform>(frames: PfnRange) -> &'static mut [MaybeUninit<u8>] {
     let start = P::phys_to_virt(frames.start.phys()).cast::<MaybeUninit<u8>>();
     let len = (frames.len() * PAGE_SIZE) as usize;
-    // SAFETY: 1. the platform promises that each frame can be read and written through this pointer for ever, neighbours at
-    // the same distance; 2. the caller promises that they are used by nobody else; 3. `MaybeUninit<u8>` needs no
-    // alignment and no initialisation.
+    // SAFETY: 1. the platform promises that each frame can be read and written through this pointer for ever,
+    // neighbours at the same distance; 2. the caller promises that they are used by nobody else; 3. `MaybeUninit<u8>`
+    // needs no alignment and no initialisation.
     unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), len) }
 }
 
-/// Fills these frames with zeroes through [`Platform::phys_to_virt`]: what [`Platform::zero_frames`] does where the platform
-/// does not say otherwise.
+/// Fills these frames with zeroes through [`Platform::phys_to_virt`]: what [`Platform::zero_frames`] does where the
+/// platform does not say otherwise.
 ///
 /// # Safety
 /// The caller owns the frames: nobody else reads or writes them meanwhile.
@@ -55,14 +56,14 @@ const POISON: u64 = 0xaaaa_5a5a_aaaa_5a5a;
 pub unsafe fn poison<P: Platform>(frames: PfnRange) {
     let start = P::phys_to_virt(frames.start.phys()).cast::<u64>();
     for word in 0..(frames.len() * PAGE_SIZE / 8) as usize {
-        // SAFETY: the platform promises that the frames can be written through this pointer, which a frame's start aligns; the
-        // caller promises that they are its own.
+        // SAFETY: the platform promises that the frames can be written through this pointer, which a frame's start
+        // aligns; the caller promises that they are its own.
         unsafe { start.add(word).write(POISON) };
     }
 }
 
-/// The byte, counted from the first frame, where frames that were [poisoned](poison) have been written to since. A frame without
-/// any word of the pattern counts as one that never was.
+/// The byte, counted from the first frame, where frames that were [poisoned](poison) have been written to since. A
+/// frame without any word of the pattern counts as one that never was.
 ///
 /// # Safety
 /// As for [`poison`].

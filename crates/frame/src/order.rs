@@ -14,8 +14,8 @@ pub const COSTLY_ORDER: Order = Order(3);
 
 /// The order of a block: log2 of its number of frames.
 ///
-/// [`Order::MAX`] is **inclusive** and 10 (4 MiB), as in Linux since 6.4, where `MAX_ORDER` used to be exclusive and 11.
-/// A zone may be configured for larger blocks, up to [`Order::LIMIT`].
+/// [`Order::MAX`] is **inclusive** and 10 (4 MiB), as in Linux since 6.4, where `MAX_ORDER` used to be exclusive and
+/// 11. A zone may be configured for larger blocks, up to [`Order::LIMIT`].
 ///
 /// ```
 /// use pageblock_frame::Order;

@@ -41,14 +41,17 @@ impl IrqState {
 ///
 /// # Safety
 /// The implementation promises:
-/// 1. [`pin`](Platform::pin) returns the CPU that executes the caller, below `MAX_CPUS`, and the caller stays on that CPU,
-///    not preempted by another task, until the matching [`unpin`](Platform::unpin). Interrupts may come in between.
-/// 2. Between [`irq_save`](Platform::irq_save) and [`irq_restore`](Platform::irq_restore) no interrupt handler that uses
-///    the allocator runs on this CPU.
-/// 3. Unless [`HAS_MEMORY`](Platform::HAS_MEMORY) is false, [`phys_to_virt`](Platform::phys_to_virt) returns a pointer through which the frame at that address can be read and
-///    written for as long as the allocator exists, at the same distance for neighbouring frames.
+/// 1. [`pin`](Platform::pin) returns the CPU that executes the caller, below `MAX_CPUS`, and the caller stays on that
+///    CPU, not preempted by another task, until the matching [`unpin`](Platform::unpin). Interrupts may come in
+///    between.
+/// 2. Between [`irq_save`](Platform::irq_save) and [`irq_restore`](Platform::irq_restore) no interrupt handler that
+///    uses the allocator runs on this CPU.
+/// 3. Unless [`HAS_MEMORY`](Platform::HAS_MEMORY) is false, [`phys_to_virt`](Platform::phys_to_virt) returns a pointer
+///    through which the frame at that address can be read and written for as long as the allocator exists, at the same
+///    distance for neighbouring frames.
 /// 4. If [`CPU_WORD`](Platform::CPU_WORD) is true, [`cpu_word`](Platform::cpu_word) returns what
-///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`PerCpuPtr::new`]: never what another CPU was given.
+///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`PerCpuPtr::new`]: never what
+///    another CPU was given.
 ///
 /// ```
 /// use core::ptr::NonNull;
@@ -65,26 +68,27 @@ pub unsafe trait Platform: 'static {
     /// Number of CPUs that can ever be online.
     const MAX_CPUS: usize;
 
-    /// Whether there can be per-CPU lists at all. A small kernel that says no does without their code; whether they are used where
-    /// this says yes is a matter of configuration.
+    /// Whether there can be per-CPU lists at all. A small kernel that says no does without their code; whether they are
+    /// used where this says yes is a matter of configuration.
     const PER_CPU_LISTS: bool = true;
 
-    /// Makes a free to a per-CPU list claim the block with one atomic compare and exchange, so that of two CPUs which free one
-    /// block at the same instant exactly one is told of its error. Without it that race, and only that, is not seen.
+    /// Makes a free to a per-CPU list claim the block with one atomic compare and exchange, so that of two CPUs which
+    /// free one block at the same instant exactly one is told of its error. Without it that race, and only that, is not
+    /// seen.
     const HARDENED: bool = false;
 
-    /// For kernels that have to be small: serves all orders by the same code, where others have copies of it for the common
-    /// ones, and leaves out what chooses between zones (fair zones, zone spreading, stalls before mixing).
+    /// For kernels that have to be small: serves all orders by the same code, where others have copies of it for the
+    /// common ones, and leaves out what chooses between zones (fair zones, zone spreading, stalls before mixing).
     const SMALL_CODE: bool = false;
 
     /// Whether the platform keeps one word for the allocator on each CPU, by [`cpu_word`](Platform::cpu_word) and
-    /// [`set_cpu_word`](Platform::set_cpu_word). It leads to the CPU's own lists of the largest zone at once, where else the number of
-    /// the CPU leads to a table and the table to the lists. Worth it where the word is one instruction away: a variable at a fixed
-    /// distance from GS base, `TPIDR_EL1` or `tp`, or a thread-local one.
+    /// [`set_cpu_word`](Platform::set_cpu_word). It leads to the CPU's own lists of the largest zone at once, where
+    /// else the number of the CPU leads to a table and the table to the lists. Worth it where the word is one
+    /// instruction away: a variable at a fixed distance from GS base, `TPIDR_EL1` or `tp`, or a thread-local one.
     const CPU_WORD: bool = false;
 
-    /// Whether there is memory behind the frames. A simulated machine whose frames are numbers says no: then the allocator reads
-    /// and writes no frame, and may be initialised by safe code.
+    /// Whether there is memory behind the frames. A simulated machine whose frames are numbers says no: then the
+    /// allocator reads and writes no frame, and may be initialised by safe code.
     const HAS_MEMORY: bool = true;
 
     /// A pointer to the byte at physical address `pa`; used only for metadata carved out of the memory map and for
@@ -127,8 +131,8 @@ pub unsafe trait Platform: 'static {
     #[inline(always)]
     unsafe fn unpin() {}
 
-    /// The word of the CPU that executes this, which is pinned: [`PerCpuPtr::new`] at first. Forgetting it is allowed, as when a CPU is
-    /// reset: the allocator sets it again.
+    /// The word of the CPU that executes this, which is pinned: [`PerCpuPtr::new`] at first. Forgetting it is allowed,
+    /// as when a CPU is reset: the allocator sets it again.
     #[must_use]
     #[inline(always)]
     fn cpu_word() -> PerCpuPtr {
@@ -138,8 +142,9 @@ pub unsafe trait Platform: 'static {
     /// Replaces the word of the CPU that executes this, which is pinned. An interrupt in between sees either.
     ///
     /// # Safety
-    /// The word is [`PerCpuPtr::new`], or leads to what the allocator keeps for this CPU: a word that was carried here from another CPU
-    /// would let both into one CPU's lists. The allocator calls this; a kernel does for a CPU that is reset, if at all.
+    /// The word is [`PerCpuPtr::new`], or leads to what the allocator keeps for this CPU: a word that was carried here
+    /// from another CPU would let both into one CPU's lists. The allocator calls this; a kernel does for a CPU that is
+    /// reset, if at all.
     #[inline(always)]
     unsafe fn set_cpu_word(_word: PerCpuPtr) {}
 
@@ -152,12 +157,13 @@ pub unsafe trait Platform: 'static {
     /// Returns interrupts to the state that [`irq_save`](Platform::irq_save) found.
     ///
     /// # Safety
-    /// `state` is of the latest [`irq_save`](Platform::irq_save) on this CPU that has not been restored, and the caller holds no
-    /// lock that it took since. The guards of [`sync`](crate::sync) are this promise.
+    /// `state` is of the latest [`irq_save`](Platform::irq_save) on this CPU that has not been restored, and the caller
+    /// holds no lock that it took since. The guards of [`sync`](crate::sync) are this promise.
     #[inline(always)]
     unsafe fn irq_restore(_state: IrqState) {}
 
-    /// The services of the kernel that no memory safety rests on; without them there is no clock, kick, reclaim or compaction.
+    /// The services of the kernel that no memory safety rests on; without them there is no clock, kick, reclaim or
+    /// compaction.
     #[must_use]
     #[inline(always)]
     fn hooks() -> impl Hooks {

@@ -1,6 +1,7 @@
 //! Ranges of numbers: of frames here, of virtual pages where address spaces are.
 
-/// Declares a range of numbers, `start..end` without the end, for a newtype that has the method `as_u64` and is ordered.
+/// Declares a range of numbers, `start..end` without the end, for a newtype that has the method `as_u64` and is
+/// ordered.
 ///
 /// ```
 /// use pageblock_frame::number_range;

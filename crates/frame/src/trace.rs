@@ -6,7 +6,7 @@ mod reclaim;
 pub use compaction::{CompactEvent, CompactResult, DeferState, In313, RunCounts, ScanPositions};
 pub use reclaim::ReclaimEvent;
 
-use crate::{Gfp, Hooks, MigrateType, NodeId, Order, Pfn, Platform, ZoneKind};
+use crate::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 
 /// A mixing of migrate types: a request was served from a pageblock of another type (`mm_page_alloc_extfrag`).
 ///
@@ -82,7 +82,8 @@ pub enum Event {
         /// Order of the request.
         order: Order,
     },
-    /// A request waited rather than mix migrate types at once (`mm_fragmentation_stall`, seed 002).
+    /// A request waited rather than mix migrate types at once (`mm_fragmentation_stall`, *Fragmentation avoidance and
+    /// stalls*).
     FragmentStall {
         /// Node of the zone that the request preferred.
         node: NodeId,
@@ -93,32 +94,4 @@ pub enum Event {
     Compaction(CompactEvent),
     /// Reclaim did something (`mm_vmscan_*`).
     Reclaim(ReclaimEvent),
-}
-
-/// Where events go. Every [`Platform`] is such a place; the default does nothing and costs nothing.
-///
-/// ```
-/// use pageblock_frame::trace::{Event, NoTrace, Trace};
-/// use pageblock_frame::{Order, Pfn};
-/// NoTrace::event(&Event::Free { pfn: Pfn::new(0), order: Order::ZERO });
-/// ```
-pub trait Trace {
-    /// Receives one event.
-    fn event(event: &Event);
-}
-
-impl<P: Platform> Trace for P {
-    #[inline(always)]
-    fn event(event: &Event) {
-        P::hooks().trace(event);
-    }
-}
-
-/// Throws events away.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTrace;
-
-impl Trace for NoTrace {
-    #[inline(always)]
-    fn event(_event: &Event) {}
 }

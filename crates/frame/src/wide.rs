@@ -1,14 +1,16 @@
 //! Reading many state bytes at once, for scanners.
 //!
-//! A scanner without ownership may see any recent value of each byte, so it does not matter whether neighbouring bytes are read by
-//! one load or by many: one wide load is one of the outcomes that as many relaxed byte loads could have. The language has no safe way to
-//! say so (atomic accesses of different sizes may not race), hence the load is an instruction of its own where the
-//! target is known, and byte by byte elsewhere, under the model checker and under Miri.
+//! A scanner without ownership may see any recent value of each byte, so it does not matter whether neighbouring bytes
+//! are read by one load or by many: one wide load is one of the outcomes that as many relaxed byte loads could have.
+//! The language has no safe way to say so (atomic accesses of different sizes may not race), hence the load is an
+//! instruction of its own where the target is known, and byte by byte elsewhere, under the model checker and under
+//! Miri.
 
 use crate::sync::{AtomicU8, Ordering};
 use crate::{PAGEBLOCK_FRAMES, StateTable};
 
-/// Bits 7, 5 and 4: allocated, and the type. A movable head has 7 and 4 set and 5 clear (bit 6 is clear in every head with bit 7).
+/// Bits 7, 5 and 4: allocated, and the type. A movable head has 7 and 4 set and 5 clear (bit 6 is clear in every head
+/// with bit 7).
 #[cfg(test)]
 const KIND: u8 = 0xb0;
 /// Those bits of a movable head.
@@ -23,8 +25,8 @@ fn load8(bytes: &[AtomicU8]) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     if let Some(bytes) = bytes.first_chunk::<8>() {
         let value: u64;
-        // SAFETY: reads eight bytes that are borrowed, and initialised since they are atomics; has no other effect. It does
-        // what eight relaxed loads of the same bytes could do.
+        // SAFETY: reads eight bytes that are borrowed, and initialised since they are atomics; has no other effect. It
+        // does what eight relaxed loads of the same bytes could do.
         unsafe {
             core::arch::asm!(
                 "mov {value}, qword ptr [{at}]",
@@ -76,7 +78,8 @@ impl StateTable<'_> {
         load8(self.run(index, 8))
     }
 
-    /// One bit for each of the 64 frames from `index` on that heads an allocated movable block. A hint, unless the caller owns them.
+    /// One bit for each of the 64 frames from `index` on that heads an allocated movable block. A hint, unless the
+    /// caller owns them.
     #[must_use]
     #[inline]
     pub fn movable_heads(&self, index: u32) -> u64 {
@@ -99,8 +102,8 @@ impl StateTable<'_> {
         found
     }
 
-    /// True if any of `frames` frames from `index` on heads an allocated movable block. Reads sixteen bytes a load where it
-    /// can.
+    /// True if any of `frames` frames from `index` on heads an allocated movable block. Reads sixteen bytes a load
+    /// where it can.
     #[must_use]
     #[inline]
     pub fn any_movable(&self, index: u32, frames: u32) -> bool {
@@ -166,8 +169,8 @@ mod sse2 {
     unsafe fn load(chunk: &[AtomicU8; CHUNK]) -> [__m128i; 8] {
         let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
         let (e, f, g, h): (__m128i, __m128i, __m128i, __m128i);
-        // SAFETY: reads the 128 borrowed bytes, which are initialised since they are atomics; has no other effect. It does
-        // what 128 relaxed loads of the same bytes could do.
+        // SAFETY: reads the 128 borrowed bytes, which are initialised since they are atomics; has no other effect. It
+        // does what 128 relaxed loads of the same bytes could do.
         unsafe {
             core::arch::asm!(
                 "movdqu {a}, xmmword ptr [{at}]",
@@ -193,7 +196,8 @@ mod sse2 {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// The largest of the bytes in each place of sixteen, and what is known of that: loads and comparisons are one instruction each.
+    /// The largest of the bytes in each place of sixteen, and what is known of that: loads and comparisons are one
+    /// instruction each.
     ///
     /// # Safety
     /// The CPU has SSE2, and `chunk` is aligned to 16 bytes.
@@ -232,7 +236,8 @@ mod sse2 {
         let mut most = [_mm_setzero_si128(); 2];
         if bytes.as_ptr().addr().is_multiple_of(16) {
             for chunk in chunks {
-                // SAFETY: as for this function; chunks are a multiple of 16 bytes, so all of them are aligned like the first.
+                // SAFETY: as for this function; chunks are a multiple of 16 bytes, so all of them are aligned like the
+                // first.
                 most = unsafe { largest(chunk, most) };
             }
         } else {

@@ -25,8 +25,14 @@ fn chapters() -> Vec<String> {
 
 /// All that is read as documentation of the project as a whole.
 fn texts() -> Vec<(String, String)> {
-    let more =
-        ["README.md", "CONTRIBUTING.md", "examples/kernel/README.md", "benches/README.md", "crates/lab/README.md"];
+    let more = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "examples/kernel/README.md",
+        "benches/README.md",
+        "crates/lab/README.md",
+    ];
     let names = chapters().into_iter().map(|name| format!("docs/{name}")).chain(more.map(String::from));
     names.map(|name| (read(&name), name)).map(|(text, name)| (name, text)).collect()
 }
@@ -214,4 +220,44 @@ fn links_lead_somewhere() {
             assert!(target.exists(), "{name}: {link}");
         }
     }
+}
+
+/// The paths of a text: words in backticks, outside code blocks, that begin with a folder of the repository or end as a file does.
+fn paths(text: &str) -> Vec<&str> {
+    let prose = text.split("```").step_by(2);
+    let words = prose.flat_map(|part| part.split('`').skip(1).step_by(2));
+    let folders = [".ci/", "benches/", "crates/", "docs/", "examples/", "fuzz/", "traces/"];
+    let files = [".rs", ".md", ".toml", ".sh"];
+    words
+        .filter(|word| word.contains('/') && !word.contains(|c: char| c.is_whitespace() || c == '*'))
+        .filter(|word| folders.iter().any(|f| word.starts_with(f)) || files.iter().any(|end| word.ends_with(end)))
+        .collect()
+}
+
+/// Files of a reader's own crate.
+const READERS: [&str; 1] = ["tests/loom.rs"];
+
+fn exists(document: &str, path: &str) -> bool {
+    root().join(path).exists() || root().join(document).parent().is_some_and(|folder| folder.join(path).exists())
+}
+
+#[test]
+fn paths_exist() {
+    let mut checked = 0;
+    for (name, text) in texts() {
+        for path in paths(&text).into_iter().filter(|path| !READERS.contains(path)) {
+            checked += 1;
+            assert!(exists(&name, path), "{name}: there is no `{path}`");
+        }
+    }
+    assert!(checked >= 60, "{checked} paths found");
+}
+
+#[test]
+fn wrong_paths_are_found() {
+    let text =
+        "`crates/nonsense.rs`, `nonsense/lib.rs`\n```sh\n`crates/code`\n```\n`a / b`, `docs/*.md`, `docs/loom.md`";
+    let found = paths(text);
+    assert_eq!(found, ["crates/nonsense.rs", "nonsense/lib.rs", "docs/loom.md"]);
+    assert_eq!(found.iter().map(|path| exists("README.md", path)).collect::<Vec<_>>(), [false, false, true]);
 }

@@ -80,6 +80,13 @@ pub const fn maybe_shared(flags: DescFlags, refs: u32, pins: u32) -> bool {
     refs > 1 + pins + flags.contains(DescFlags::FILE) as u32
 }
 
+/// An entry of a list: a page or a huge page.
+struct Entry<'p> {
+    index: u32,
+    page: &'p Descriptor,
+    frames: u64,
+}
+
 /// A run of neighbours on one list that is to be moved to another.
 #[derive(Clone, Copy)]
 struct Run {
@@ -150,7 +157,7 @@ impl LruGuard<'_, '_> {
             }
             if rest.len() == left {
                 let _ = rest.next();
-                self.unlock_odd((*first, page), &mut pass);
+                self.unlock_odd(*first, page, &mut pass);
             }
         }
         self.finish(&pass)
@@ -187,7 +194,7 @@ impl LruGuard<'_, '_> {
 
     /// The long way for one page, whatever it is.
     #[cold]
-    fn unlock_odd(&mut self, (index, page): (u32, &Descriptor), pass: &mut Pass) {
+    fn unlock_odd(&mut self, index: u32, page: &Descriptor, pass: &mut Pass) {
         let tally = &mut pass.tally;
         let seen = page.flags();
         if !seen.contains(DescFlags::MLOCKED) {
@@ -245,7 +252,8 @@ impl LruGuard<'_, '_> {
                 page.clear_flags(DescFlags::ACTIVE);
             }
             if relink {
-                self.extend(&mut pass.run, (*index, page), (LruList::of(before), STAYS), frames);
+                let entry = Entry { index: *index, page, frames };
+                self.extend(&mut pass.run, entry, LruList::of(before), LruList::of(STAYS));
             } else {
                 self.lists.remove(table, LruList::of(before), *index, frames);
                 page.prev.set(1);
@@ -257,14 +265,8 @@ impl LruGuard<'_, '_> {
 
     /// Adds a page to the run if it is the run's neighbour on the same list, else moves the run and begins another.
     #[inline(always)]
-    fn extend(
-        &mut self,
-        run: &mut Run,
-        (index, page): (u32, &Descriptor),
-        (from, to): (LruList, DescFlags),
-        frames: u64,
-    ) {
-        let to = LruList::of(to);
+    fn extend(&mut self, run: &mut Run, entry: Entry<'_>, from: LruList, to: LruList) {
+        let Entry { index, page, frames } = entry;
         if from == run.from && to == run.to {
             // Pages were added in the order of their addresses: the next one is nearer to the head.
             if page.next.get() == run.chain.first && run.chain.entries != 0 {

@@ -1,8 +1,8 @@
-//! Nodes and distances out of ACPI's tables, as the firmware has put them into memory: SRAT (which node has which memory and which
-//! CPUs) and SLIT (how far nodes are from one another).
+//! Nodes and distances out of ACPI's tables, as the firmware has put them into memory: SRAT (which node has which
+//! memory and which CPUs) and SLIT (how far nodes are from one another).
 //!
-//! The `acpi` crate and others find tables and map them; what they hand over is the table's bytes, and those are read here. A node's
-//! number is its proximity domain's, so that both tables speak of the same nodes.
+//! The `acpi` crate and others find tables and map them; what they hand over is the table's bytes, and those are read
+//! here. A node's number is its proximity domain's, so that both tables speak of the same nodes.
 
 use pageblock_frame::NodeId;
 
@@ -107,8 +107,8 @@ impl<'a> Srat<'a> {
         Ok(Self { entries })
     }
 
-    /// Which node has which memory: regions of kind [`RegionKind::Affinity`], to be fed in with the machine's memory map, which
-    /// says whether there is memory. Memory that may be plugged in later is included.
+    /// Which node has which memory: regions of kind [`RegionKind::Affinity`], to be fed in with the machine's memory
+    /// map, which says whether there is memory. Memory that may be plugged in later is included.
     pub fn regions(self) -> impl Iterator<Item = Region> + Clone + 'a {
         self.entries().filter(|entry| entry.kind == Entry::MEMORY && word32(entry.bytes, 28) & 1 != 0).map(|entry| {
             let start = word64(entry.bytes, 8);

@@ -33,8 +33,9 @@ pub(crate) fn word32(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl Region {
-    /// The entries of an e820 table in memory, `entry_size` bytes apart: 20 or 24 for the BIOS and Linux's boot protocol,
-    /// 24 for PVH and multiboot 2. What is left over at the end is no entry; an entry size below 20 is taken for 20.
+    /// The entries of an e820 table in memory, `entry_size` bytes apart: 20 or 24 for the BIOS and Linux's boot
+    /// protocol, 24 for PVH and multiboot 2. What is left over at the end is no entry; an entry size below 20 is taken
+    /// for 20.
     ///
     /// ```
     /// use pageblock_memmap::{Region, RegionKind};
@@ -53,8 +54,8 @@ impl Region {
         entries.map(|entry| Self::from_e820(word64(entry, 0), word64(entry, 8), word32(entry, 16)))
     }
 
-    /// The entries of a multiboot 1 memory map in memory: each begins with the length of the rest of it. The map ends at the first
-    /// entry that is too short, or that reaches beyond the table.
+    /// The entries of a multiboot 1 memory map in memory: each begins with the length of the rest of it. The map ends
+    /// at the first entry that is too short, or that reaches beyond the table.
     ///
     /// ```
     /// use pageblock_memmap::Region;
@@ -75,7 +76,8 @@ impl Region {
         })
     }
 
-    /// The memory map of the zero page that Linux's boot protocol hands over (`struct boot_params`), and the initial ramdisk.
+    /// The memory map of the zero page that Linux's boot protocol hands over (`struct boot_params`), and the initial
+    /// ramdisk.
     ///
     /// ```
     /// use pageblock_memmap::{Region, RegionKind};
@@ -130,8 +132,8 @@ fn uefi_region(kind: u32, start: u64, pages: u64) -> Region {
 #[cfg(feature = "bootloader_api")]
 #[cfg_attr(docsrs, doc(cfg(feature = "bootloader_api")))]
 impl From<&bootloader_api::info::MemoryRegion> for Region {
-    /// An entry of the map of `bootloader` 0.11. What the boot loader uses is reclaimable: its page tables are in it. The
-    /// kernel's own image is part of that.
+    /// An entry of the map of `bootloader` 0.11. What the boot loader uses is reclaimable: its page tables are in it.
+    /// The kernel's own image is part of that.
     fn from(region: &bootloader_api::info::MemoryRegion) -> Self {
         use bootloader_api::info::MemoryRegionKind as Kind;
         let kind = match region.kind {
@@ -148,7 +150,8 @@ impl From<&bootloader_api::info::MemoryRegion> for Region {
 #[cfg(feature = "bootloader")]
 #[cfg_attr(docsrs, doc(cfg(feature = "bootloader")))]
 impl From<&bootloader::bootinfo::MemoryRegion> for Region {
-    /// An entry of the map of `bootloader` 0.9. The kernel's image, its stack and the page tables are entries of their own.
+    /// An entry of the map of `bootloader` 0.9. The kernel's image, its stack and the page tables are entries of their
+    /// own.
     fn from(region: &bootloader::bootinfo::MemoryRegion) -> Self {
         use bootloader::bootinfo::MemoryRegionType as Type;
         let kind = match region.region_type {
@@ -198,7 +201,8 @@ impl From<&multiboot2::MemoryArea> for Region {
 #[cfg(feature = "uefi-raw")]
 #[cfg_attr(docsrs, doc(cfg(feature = "uefi-raw")))]
 impl From<&uefi_raw::table::boot::MemoryDescriptor> for Region {
-    /// A UEFI memory descriptor after `ExitBootServices`; the entries of the `uefi` crate's memory maps are of this type.
+    /// A UEFI memory descriptor after `ExitBootServices`; the entries of the `uefi` crate's memory maps are of this
+    /// type.
     fn from(descriptor: &uefi_raw::table::boot::MemoryDescriptor) -> Self {
         uefi_region(descriptor.ty.0, descriptor.phys_start, descriptor.page_count)
     }

@@ -1,8 +1,8 @@
 //! Regions, nodes and CPUs out of a flattened device tree: how Arm, RISC-V and LoongArch machines describe themselves.
 //!
-//! The blob is a header, a list of reservations, a block of tokens (a node begins, a property, a node ends) and a block with the
-//! properties' names. [`DeviceTree::new`] walks all of it once and names what is wrong; what comes later cannot fail. Names are not
-//! judged: trees of real machines have longer ones than the specification allows.
+//! The blob is a header, a list of reservations, a block of tokens (a node begins, a property, a node ends) and a block
+//! with the properties' names. [`DeviceTree::new`] walks all of it once and names what is wrong; what comes later
+//! cannot fail. Names are not judged: trees of real machines have longer ones than the specification allows.
 
 mod nodes;
 mod tokens;
@@ -213,9 +213,9 @@ impl<'a> DeviceTree<'a> {
         self.len == 0
     }
 
-    /// The memory map: memory nodes with their node numbers; and out of it whatever is in use: static reservations of both kinds,
-    /// initial ramdisk, the blob itself and the kernel's image. Disabled nodes are left out, reservations without an address
-    /// (`size` and `alloc-ranges`) are the kernel's to place.
+    /// The memory map: memory nodes with their node numbers; and out of it whatever is in use: static reservations of
+    /// both kinds, initial ramdisk, the blob itself and the kernel's image. Disabled nodes are left out, reservations
+    /// without an address (`size` and `alloc-ranges`) are the kernel's to place.
     pub fn regions(self, loaded: Loaded) -> impl Iterator<Item = Region> + Clone + 'a {
         let blob = Region::new(loaded.blob, loaded.blob.as_u64().saturating_add(self.len as u64), RegionKind::Kernel);
         let kernel = Region::new(loaded.kernel.start, loaded.kernel.end, RegionKind::Kernel);
@@ -239,7 +239,8 @@ impl<'a> DeviceTree<'a> {
         enabled.filter_map(|node| Some(ListedCpu { hardware: number(node.property(b"reg")?)?, node: node.numa() }))
     }
 
-    /// The distances that the tree gives (`numa-distance-map-v1`). A pair that it gives in one direction holds for both.
+    /// The distances that the tree gives (`numa-distance-map-v1`). A pair that it gives in one direction holds for
+    /// both.
     pub fn distances(self) -> impl Iterator<Item = NodeDistance> + Clone + 'a {
         let map = self.nodes().find(|node| node.depth == 1 && node.name == b"distance-map");
         let matrix = map.and_then(|node| node.property(b"distance-matrix")).unwrap_or_default();

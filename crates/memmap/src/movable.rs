@@ -61,8 +61,8 @@ fn top_zone_start<const N: usize>(map: &RegionMap<N>, limits: &ZoneLimits) -> u6
     windows.iter().take(ZoneKind::Movable.index()).rev().find(populated).map_or(0, |window| window.start.as_u64())
 }
 
-/// Gives the kernel up to `share` more frames of a node, from `start` up, and moves `start` behind them. Returns how many
-/// frames the kernel got: memory below `floor` is its own anyway and may be more than its share.
+/// Gives the kernel up to `share` more frames of a node, from `start` up, and moves `start` behind them. Returns how
+/// many frames the kernel got: memory below `floor` is its own anyway and may be more than its share.
 fn give_kernel(runs: impl Iterator<Item = PfnRange>, start: &mut u64, floor: u64, share: u64) -> u64 {
     let mut got = 0;
     for run in runs {

@@ -191,8 +191,8 @@ impl Region {
         Self::of_kind(bytes, RegionKind::Reserved)
     }
 
-    /// Memory that comes later, on node 0: it counts to the zones' spans, and `PageAllocator::add_memory` gives it to the allocator,
-    /// whole or in parts.
+    /// Memory that comes later, on node 0: it counts to the zones' spans, and `PageAllocator::add_memory` gives it to
+    /// the allocator, whole or in parts.
     #[must_use]
     pub const fn later(bytes: Range<u64>) -> Self {
         Self::of_kind(bytes, RegionKind::Reclaimable)

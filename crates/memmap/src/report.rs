@@ -104,8 +104,8 @@ pub struct DropCount {
     pub regions: u32,
     /// Bytes that were described as usable and are not, for this reason.
     pub bytes: u64,
-    /// Index of the first such region in the order of the input, of the first such reservation in the caller's list; none
-    /// for low memory and carvings.
+    /// Index of the first such region in the order of the input, of the first such reservation in the caller's list;
+    /// none for low memory and carvings.
     pub first: Option<usize>,
 }
 

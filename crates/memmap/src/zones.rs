@@ -46,8 +46,8 @@ pub struct ZoneLimits {
     /// Frames wanted in Movable zones on all nodes together (`movablecore=`), rounded up to blocks of the largest
     /// order; 0 for no such wish.
     pub movable: u64,
-    /// Frames wanted outside Movable zones (`kernelcore=`), spread evenly over the nodes; 0 for no such wish. Where both
-    /// are given the larger share of the kernel counts.
+    /// Frames wanted outside Movable zones (`kernelcore=`), spread evenly over the nodes; 0 for no such wish. Where
+    /// both are given the larger share of the kernel counts.
     pub kernel: u64,
     /// Which frames a zone spans.
     pub span_rule: SpanRule,
@@ -203,7 +203,10 @@ impl<const N: usize> RegionMap<N> {
         let movable = movable_starts(self, &limits)?;
         Ok((0..MAX_NODES as u8).map(NodeId::new).zip(movable).flat_map(move |(node, start)| {
             let windows = limits.windows(start);
-            ZoneKind::ALL.into_iter().zip(windows).filter_map(move |zone| self.zone(zone, node, limits.span_rule))
+            ZoneKind::ALL
+                .into_iter()
+                .zip(windows)
+                .filter_map(move |(kind, window)| self.zone(kind, window, node, limits.span_rule))
         }))
     }
 
@@ -217,7 +220,7 @@ impl<const N: usize> RegionMap<N> {
         on(self.present_in(zone.span), zone.node)
     }
 
-    fn zone(&self, (kind, window): (ZoneKind, PfnRange), node: NodeId, rule: SpanRule) -> Option<ZoneSpan> {
+    fn zone(&self, kind: ZoneKind, window: PfnRange, node: NodeId, rule: SpanRule) -> Option<ZoneSpan> {
         let memory = hull(on(self.present_in(window), node))?;
         let span = match rule {
             SpanRule::Memory => memory,

@@ -72,7 +72,8 @@ fn munlock_huge<S: AddressSpace, const N: usize>(
     }
     page.get();
     drop(table);
-    // Without the table's lock the page may be split: then this was its first frame, and the others have entries of their own.
+    // Without the table's lock the page may be split: then this was its first frame, and the others have entries of
+    // their own.
     let frames = frames_of(page.flags());
     unlock_shared(space, head, context);
     context.put(space, head);

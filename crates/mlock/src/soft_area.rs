@@ -30,7 +30,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// All placements, in the order of the seed's tables.
+    /// All placements, in the order of the publication's tables.
     pub const ALL: [Self; 3] = [Self::OneNode, Self::Interleaved, Self::Huge];
 
     const fn nodes(self) -> u64 {

@@ -1,5 +1,6 @@
-//! The usual bodies of [`Platform`](crate::Platform)'s functions, for the architecture that is compiled for: interrupts off and back
-//! on, and the number of the CPU from the register that kernels keep it in. They run where a kernel runs, and fault elsewhere.
+//! The usual bodies of [`Platform`](crate::Platform)'s functions, for the architecture that is compiled for: interrupts
+//! off and back on, and the number of the CPU from the register that kernels keep it in. They run where a kernel runs,
+//! and fault elsewhere.
 //!
 //! | architecture | interrupts | the CPU's number |
 //! |---|---|---|
@@ -8,7 +9,7 @@
 //! | riscv32, riscv64 | `sstatus.SIE`; `arch::machine` has `mstatus.MIE` | `tp` |
 //! | Arm, A profile | `CPSR`, interrupts and fast interrupts | `TPIDRPRW` |
 //!
-//! What waits in a loop calls [`core::hint::spin_loop`], which is the pause instruction of each of them.
+//! Code that waits in a loop calls [`core::hint::spin_loop`], which is the pause instruction of each of them.
 //!
 //! ```no_run
 //! # #[cfg(target_arch = "x86_64")] {
@@ -99,8 +100,8 @@ pub unsafe fn irq_restore(state: IrqState) {
     }
 }
 
-/// The number of the CPU that executes this. To the compiler it is a value that memory may change: it is read anew each time, since
-/// the task may have moved.
+/// The number of the CPU that executes this. To the compiler it is a value that memory may change: it is read anew each
+/// time, since the task may have moved.
 ///
 /// # Safety
 /// The CPU has been given its number: by `set_cpu_number`, on x86-64 by a GS base that points to it.

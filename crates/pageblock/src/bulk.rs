@@ -29,7 +29,7 @@ impl<P: Platform> PageAllocator<P> {
     /// assert_eq!(frames.alloc_bulk(Gfp::KERNEL, &mut batch), Ok(100));
     /// assert_eq!(frames.stats().free, frames.stats().managed - 100);
     /// for pfn in batch {
-    ///     // SAFETY: nobody uses the frames.
+    ///     // SAFETY: the frames are not in use.
     ///     unsafe { frames.free(pfn, Order::ZERO) }.unwrap();
     /// }
     /// ```
@@ -81,7 +81,7 @@ fn take<P: Platform>(zone: &Zone<'_>, migrate_type: MigrateType, out: &mut [Pfn]
     let wanted = out.len().min(BATCH);
     let got = zone.alloc_bulk::<P>(Order::ZERO, migrate_type, indices.get_mut(..wanted).unwrap_or_default());
     for (slot, &index) in out.iter_mut().zip(indices.iter().take(got)) {
-        // The zone has marked it as listed, for us; nobody else may touch it.
+        // The zone has marked it as listed, for us; no other CPU may touch it.
         zone.states().set(index, StateByte::allocated(Order::ZERO, migrate_type));
         *slot = zone.pfn_of(index);
     }

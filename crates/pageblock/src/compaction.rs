@@ -16,7 +16,7 @@ use crate::slowpath::{ReclaimScope, SPINS, drain_zones};
 const CONTIG_ATTEMPTS: u32 = 3;
 
 impl<P: Platform> PageAllocator<P> {
-    /// Compacts one zone, all of it, synchronously. Returns what was looked at and moved.
+    /// Compacts one zone, all of it, synchronously. Returns how much was looked at and moved.
     ///
     /// # Errors
     /// [`CompactError`]; nothing has been moved.
@@ -40,7 +40,7 @@ impl<P: Platform> PageAllocator<P> {
         self.compact_where(|_| true)
     }
 
-    /// What compaction has counted in all zones since boot.
+    /// The counters of compaction in all zones since boot.
     #[must_use]
     pub fn compaction_vmstat(&self) -> VmStat {
         let mut sum = VmStat::default();
@@ -67,13 +67,13 @@ impl<P: Platform> PageAllocator<P> {
         Ok(sum)
     }
 
-    /// Allocates exactly the frames of a range, after moving what is in it (`alloc_contig_range()`): for devices that need
-    /// neighbouring frames, and memory that is to be taken away. The frames are of one zone. `mode` says how long the
-    /// owners may make it wait.
+    /// Allocates exactly the frames of a range, after moving its contents (`alloc_contig_range()`): for devices that
+    /// need neighbouring frames, and memory that is to be taken away. The frames are of one zone. `mode` says how long
+    /// the owners may make it wait.
     ///
     /// # Errors
-    /// [`AllocError::Contig`] says why the range cannot be had; what was free in it is free again, but some of what was held may
-    /// have moved.
+    /// [`AllocError::Contig`] says why the range cannot be had; what was free in it is free again, but some of what was
+    /// held may have moved.
     #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_contig_range(&self, range: PfnRange, mode: MigrateMode) -> Result<FrameRun<'_, P>, AllocError> {
         let inner = self.inner()?;
@@ -82,8 +82,8 @@ impl<P: Platform> PageAllocator<P> {
         let at = inner.compact_zone(zone).ok_or(AllocError::NoMigrator)?;
         let _scope = ReclaimScope::enter(inner).ok_or(AllocError::Recursion)?;
         let mut result = Err(ContigError::Busy);
-        // Until it is over, what is freed goes past the lists, so that nothing of the range hides there. A refill at the wrong
-        // moment can take some of it all the same: then again.
+        // Until it is over, what is freed goes past the lists, so that nothing of the range hides there. A refill at
+        // the wrong moment can take some of it all the same: then again.
         let lists = inner.lists_of(zone);
         let past_lists = PastLists::new(lists);
         for _ in 0..CONTIG_ATTEMPTS {

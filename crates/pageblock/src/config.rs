@@ -1,4 +1,4 @@
-//! What an allocator is told at boot, as one value.
+//! The configuration of an allocator, as one value.
 
 use core::ops::Range;
 
@@ -33,8 +33,9 @@ pub enum ZoneSpreading {
     /// The first attempt steals whole pageblocks at most, and tries lower zones of the node before it mixes
     /// (`ALLOC_NOFRAGMENT`, Linux 5.0).
     On,
-    /// The same in every attempt, until reclaim and compaction have been tried once; nodes further away come before mixing, too
-    /// (`vm.defrag_mode`, Linux 6.15). On a platform that can neither reclaim nor compact this is [`On`](Self::On).
+    /// The same in every attempt, until reclaim and compaction have been tried once; nodes further away come before
+    /// mixing, too (`vm.defrag_mode`, Linux 6.15). On a platform that can neither reclaim nor compact this is
+    /// [`On`](Self::On).
     Throughout,
     /// The first zone above its watermark serves, whatever that mixes.
     Off,
@@ -60,13 +61,14 @@ pub enum Experiment {
     Compaction(CompactionConfig),
     /// How memory is reclaimed, where the platform has a [`reclaimer`](pageblock_frame::Hooks::reclaimer).
     Reclaim(ReclaimConfig),
-    /// The fair-zone policy (Linux 3.12 to 4.7): a node's zones serve in proportion to their sizes. Every allocation is charged, so
-    /// that none takes the shortest way to its list. Default: off.
+    /// The fair-zone policy (Linux 3.12 to 4.7): a node's zones serve in proportion to their sizes. Every allocation is
+    /// charged, so that none takes the shortest way to its list. Default: off.
     #[cfg(feature = "history")]
     FairZones(FairPolicy),
-    /// `vm.fragment_stall_order` (*Fragmentation avoidance and stalls*, patch 4; never merged): a movable request that may wait does so
-    /// once, for at most 20 ms, before it takes from a free block of another type that is smaller than this order. 0 to one more than
-    /// [`max_order`](Config::max_order); 0, the default, for never; 4 is what the patch sets. Without effect under
+    /// `vm.fragment_stall_order` (*Fragmentation avoidance and stalls*, patch 4; never merged): a movable request that
+    /// may wait does so once, for at most 20 ms, before it takes from a free block of another type that is smaller than
+    /// this order. 0 to one more than
+    /// [`max_order`](Config::max_order); 0, the default, for never; the patch sets 4. Without effect under
     /// [`ZoneSpreading::Throughout`], which reclaims and compacts instead.
     #[cfg(feature = "history")]
     StallOrder(u8),
@@ -151,8 +153,8 @@ impl Config {
         }
     }
 
-    /// Keeps every frame that these bytes touch from the allocator: kernel image, initial ramdisk, page tables of the loader. May
-    /// be called up to [`MAX_RESERVATIONS`] times.
+    /// Keeps every frame that these bytes touch from the allocator: kernel image, initial ramdisk, page tables of the
+    /// loader. May be called up to [`MAX_RESERVATIONS`] times.
     #[must_use]
     pub const fn reserve(mut self, bytes: Range<u64>) -> Self {
         if self.reservations < MAX_RESERVATIONS {
@@ -177,15 +179,16 @@ impl Config {
         self
     }
 
-    /// Percent of all memory that goes to Movable zones (`movablecore=N%`), 0 to 99; with 0, what [`zones`](Self::zones) says
-    /// counts. Default: 0.
+    /// Percent of all memory that goes to Movable zones (`movablecore=N%`), 0 to 99; with 0, [`zones`](Self::zones)
+    /// decides. Default: 0.
     #[must_use]
     pub const fn movable_share(mut self, percent: u8) -> Self {
         self.movable_share = percent;
         self
     }
 
-    /// Number of CPUs that will be online, 1 to [`Platform::MAX_CPUS`](pageblock_frame::Platform::MAX_CPUS). Default: that.
+    /// Number of CPUs that will be online, 1 to [`Platform::MAX_CPUS`](pageblock_frame::Platform::MAX_CPUS). Default:
+    /// that.
     #[must_use]
     pub const fn cpus(mut self, cpus: usize) -> Self {
         self.cpus = Some(cpus);
@@ -220,16 +223,18 @@ impl Config {
         self
     }
 
-    /// Whether requests go to another zone, reclaim and compact rather than mix migrate types. Default: [`ZoneSpreading::Throughout`], which
-    /// is [`On`](ZoneSpreading::On), as in Linux, where the platform can neither reclaim nor compact.
+    /// Whether requests go to another zone, reclaim and compact rather than mix migrate types. Default:
+    /// [`ZoneSpreading::Throughout`], which is [`On`](ZoneSpreading::On), as in Linux, where the platform can neither
+    /// reclaim nor compact.
     #[must_use]
     pub const fn spreading(mut self, spreading: ZoneSpreading) -> Self {
         self.spreading = spreading;
         self
     }
 
-    /// `vm.watermark_boost_factor`: a mixing raises the zone's watermarks by a pageblock, so that kswapd frees more, up to so many
-    /// ten-thousandths of the high watermark; 0 to 2^31 - 1, 0 for no boost. Default: 60,000; Linux's is 15,000. Without a
+    /// `vm.watermark_boost_factor`: a mixing raises the zone's watermarks by a pageblock, so that kswapd frees more, up
+    /// to so many ten-thousandths of the high watermark; 0 to 2^31 - 1, 0 for no boost. Default: 60,000; Linux's is
+    /// 15,000. Without a
     /// [`Hooks::reclaimer`](pageblock_frame::Hooks::reclaimer) nothing could free more, and nothing is boosted.
     #[must_use]
     pub const fn watermark_boost_factor(mut self, ten_thousandths: u64) -> Self {
@@ -237,9 +242,10 @@ impl Config {
         self
     }
 
-    /// How much may be dirty where a request with [`Gfp::WRITE`](crate::Gfp::WRITE) is served at once (`vm.dirty_ratio` where it bounds
-    /// allocation). Takes effect where the platform has a [`reclaimer`](pageblock_frame::Hooks::reclaimer) that says what is dirty.
-    /// Default: a fifth of each node's, as in Linux.
+    /// How much may be dirty where a request with [`Gfp::WRITE`](crate::Gfp::WRITE) is served at once (`vm.dirty_ratio`
+    /// where it bounds allocation). Takes effect where the platform has a
+    /// [`reclaimer`](pageblock_frame::Hooks::reclaimer) that counts dirty pages. Default: a fifth of each node's, as in
+    /// Linux.
     #[must_use]
     pub const fn dirty_limit(mut self, limit: DirtyLimit) -> Self {
         self.dirty_limit = limit;
@@ -248,7 +254,8 @@ impl Config {
 
     /// The per-CPU lists; `None` for none. Default: [`PcpConfig::new`].
     ///
-    /// The lists of a small zone are short: they are halved until those of all CPUs take no more than a quarter of a byte a frame.
+    /// The lists of a small zone are short: they are halved until those of all CPUs take no more than a quarter of a
+    /// byte a frame.
     #[must_use]
     pub const fn per_cpu_lists(mut self, lists: Option<PcpConfig>) -> Self {
         self.pcp = lists;
@@ -262,8 +269,8 @@ impl Config {
         self
     }
 
-    /// `vm.compaction_proactiveness`, 0 to 100: how eagerly the compaction thread works ahead of requests; 0 for never. Default: 40; Linux's is
-    /// 20.
+    /// `vm.compaction_proactiveness`, 0 to 100: how eagerly the compaction thread works ahead of requests; 0 for never.
+    /// Default: 40; Linux's is 20.
     #[must_use]
     pub const fn compaction_proactiveness(mut self, percent: u8) -> Self {
         if let Some(compaction) = &mut self.compaction {
@@ -272,7 +279,7 @@ impl Config {
         self
     }
 
-    /// A setting that no kernel changes: for those who compare mechanisms, or reproduce a published figure.
+    /// A setting that no kernel changes: to compare mechanisms, or to reproduce a published figure.
     #[must_use]
     pub const fn experiment(mut self, setting: Experiment) -> Self {
         match setting {
@@ -347,9 +354,9 @@ impl Config {
     }
 }
 
-/// With Linux's 15,000 the cap is soon reached. Zone spreading, cache that streams through 1 GiB, kernel objects that come in bursts:
-/// 1,245 mixings in 1.8 million allocations, 1,017 with this, for 0.4 % more frames reclaimed; with three times the bursts, 3,650 and 1,923,
-/// for 0.2 %. More than this gains nothing.
+/// With Linux's 15,000 the cap is soon reached. Zone spreading, cache that streams through 1 GiB, kernel objects that
+/// come in bursts: 1,245 mixings in 1.8 million allocations, 1,017 with this, for 0.4 % more frames reclaimed; with
+/// three times the bursts, 3,650 and 1,923, for 0.2 %. More than this gains nothing.
 const BOOST_FACTOR: u64 = 60_000;
 /// Linux keeps the value in an `int`.
 const MOST_MIN_FREE_KBYTES: u64 = i32::MAX as u64;

@@ -1,4 +1,4 @@
-//! What the facade counts itself: none of it on the fast path.
+//! The facade's own counters: none is on the fast path.
 
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::{Platform, ZoneKind};
@@ -7,14 +7,14 @@ use pageblock_buddy::Zone;
 
 use crate::inner::Inner;
 
-/// Events since boot. Relaxed: each is exact, together they are not one moment. Anyone adds to them.
+/// Events since boot. Relaxed: each is exact, together they are not one moment. Any CPU adds to them.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// Frames of each kind of zone that were handed out past the per-CPU lists, by those who know nothing of lists.
+    /// Frames of each kind of zone that were handed out past the per-CPU lists, by calls that know nothing of lists.
     past_lists: [AtomicU64; ZoneKind::COUNT],
     /// Requests that began to reclaim, by the highest zone that they could use.
     pub(crate) allocstall: [AtomicU64; ZoneKind::COUNT],
-    /// Times that lists of several CPUs were emptied for somebody.
+    /// Times that lists of several CPUs were emptied on request.
     pub(crate) drains: AtomicU64,
     /// Times that an owner gave up something large.
     pub(crate) oom_kill: AtomicU64,

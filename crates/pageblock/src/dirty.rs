@@ -1,11 +1,12 @@
-//! The limit on dirty pages: what will be written goes where there is room for more that is dirty.
+//! The limit on dirty pages: pages that will be written go where there is room for more dirty ones.
 //!
-//! Reclaim that meets a list of dirty pages must wait for the disk. So a request that says [`Gfp::WRITE`] passes over zones which have their
-//! share of dirty pages already. It passes over watermark, turn and limit alike: if no zone has all three, the slow path wakes kswapd and
-//! then ignores the limit, for only writing brings a zone below it, and who writes pages back does not know of zones.
+//! Reclaim that meets a list of dirty pages must wait for the disk. So a request that says [`Gfp::WRITE`] passes over
+//! zones which have their share of dirty pages already. It passes over watermark, turn and limit alike: if no zone has
+//! all three, the slow path wakes kswapd and then ignores the limit, for only writing brings a zone below it, and
+//! write-back does not know of zones.
 //!
-//! How many pages are files', and dirty, the owner says ([`Reclaim::file_pages`]); without an owner there is no limit. Requests without the flag
-//! are not asked.
+//! How many pages are files', and dirty, the owner says ([`Reclaim::file_pages`]); without an owner there is no limit.
+//! Requests without the flag are not asked.
 //!
 //! [`Reclaim::file_pages`]: pageblock_frame::reclaim::Reclaim::file_pages
 
@@ -28,7 +29,7 @@ use crate::request::Request;
 pub enum DirtyLimit {
     /// None (before Linux 3.3).
     Off,
-    /// For each zone (3.3 to 4.7), in percent of its free frames and pages of files, less what it keeps back.
+    /// For each zone (3.3 to 4.7), in percent of its free frames and pages of files, less its reserve.
     Zones {
         /// `vm.dirty_ratio`, 1 to 100.
         percent: u8,
@@ -75,7 +76,8 @@ impl<P: Platform> Request<P> {
         if looks { AllocFlags::DIRTY_LIMIT } else { AllocFlags::empty() }
     }
 
-    /// The zone may not serve a pass with these flags: it has its share of dirty pages (`zone_dirty_ok()`, `node_dirty_ok()`).
+    /// The zone may not serve a pass with these flags: it has its share of dirty pages (`zone_dirty_ok()`,
+    /// `node_dirty_ok()`).
     #[inline]
     pub(crate) fn is_too_dirty(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
         flags.contains(AllocFlags::DIRTY_LIMIT) && is_over_limit(self.inner, zone)
@@ -105,8 +107,8 @@ fn is_over_limit<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>) -> bool {
     u128::from(dirty) * 100 > u128::from(room) * u128::from(percent)
 }
 
-/// Frames of a zone that requests for pages of files do not get: its high watermark, and the most that it keeps from any
-/// (`totalreserve_pages`).
+/// Frames of a zone that requests for pages of files do not get: its high watermark, and the most that it keeps from
+/// any (`totalreserve_pages`).
 fn kept_back(zone: &Zone<'_>) -> u64 {
     let reserve = zone.lowmem_reserve().into_iter().max().unwrap_or(0);
     reserve.saturating_add(zone.watermarks().high).min(zone.managed())

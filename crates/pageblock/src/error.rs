@@ -1,4 +1,4 @@
-//! What can go wrong, one small enum an operation.
+//! Errors, one small enum an operation.
 
 use pageblock_buddy::{AllocAtError, ZoneError};
 use pageblock_compaction::ContigError;
@@ -191,7 +191,7 @@ pub enum AllocError {
     /// The range asked for cannot be emptied.
     #[error(transparent)]
     Contig(#[from] ContigError),
-    /// The request needs memory to be moved, and nobody can, or compaction is switched off.
+    /// The request needs memory to be moved, and there is no migrator, or compaction is switched off.
     #[error("nobody moves memory")]
     NoMigrator,
     /// The request was made in the middle of reclaim or compaction, and would have to reclaim or compact itself.

@@ -3,8 +3,8 @@
 //! * [`PageAllocator`]: boot from a memory map, [`alloc`](PageAllocator::alloc), [`free`](PageAllocator::free); `const`
 //!   constructible, for a static
 //! * [`Frames`]: a block that frees itself
-//! * [`Config`]: what differs between machines and between Linux versions, as a value
-//! * [`Gfp`]: what a request needs and permits, with Linux's names
+//! * [`Config`]: the differences between machines, as a value
+//! * [`Gfp`]: needs and permissions of a request, with Linux's names
 //!
 //! # How a request travels
 //! ```text
@@ -19,14 +19,15 @@
 //! # Invariants
 //! 1. Every usable frame of the memory map is either managed by exactly one zone or holds metadata.
 //! 2. A call that returns an error has changed nothing but the count of bad frees.
-//! 3. Metadata lies outside the frames: a kernel that frees wrongly can alias its own frames, never corrupt the allocator.
+//! 3. Metadata lies outside the frames: a kernel that frees wrongly can alias its own frames, never corrupt the
+//!    allocator.
 //!
 //! # Lock order
 //! One zone lock at a time, interrupts saved; nothing of the kernel's is called while it is held.
 //!
 //! # Where `unsafe` is
-//! In the declarations of what only the kernel can promise (`init`, `add_memory`, `free`, `free_range`), and where the
-//! allocator itself makes that promise: metadata frames, zeroing of frames just taken, handles being dropped.
+//! In the declarations of promises that only the kernel can make (`init`, `add_memory`, `free`, `free_range`), and
+//! where the allocator itself makes that promise: metadata frames, zeroing of frames just taken, handles being dropped.
 
 #![doc = include_str!("kernel.md")]
 #![no_std]
@@ -102,7 +103,7 @@ pub use table::FrameTable;
 pub use vmstat::VmStat;
 pub use zones::ZoneView;
 
-// What signatures, traits and errors of this crate name: a kernel depends on no other crate of the family.
+// The types of this crate's signatures, traits and errors: a kernel depends on no other crate of the family.
 pub use pageblock_buddy::{
     AllocAtError, BoostRule, Distances, FreeCounts, FreeError, Policy, Reserves, Violation, WatermarkRule, Watermarks,
     Zone, ZoneError, ZoneEvents,
@@ -119,12 +120,12 @@ pub use pageblock_frame::reclaim::{Actor, FilePages, Reclaim, Shrink, Shrunk};
 pub use pageblock_frame::sync::{PerCpuPtr, Pinned};
 pub use pageblock_frame::trace::{self, Event, RunCounts};
 pub use pageblock_frame::{
-    AllocFlags, COSTLY_ORDER, CpuId, FrameState, Gfp, GfpError, Hooks, IrqState, MAX_PFN, MigrateType, NoHooks, NodeId,
-    Order, PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
+    COSTLY_ORDER, CpuId, FrameState, Gfp, GfpError, Hooks, IrqState, MAX_PFN, MigrateType, NoHooks, NodeId, Order,
+    PAGE_SHIFT, PAGE_SIZE, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, PhysAddr, Platform, ZoneKind,
 };
 pub use pageblock_memmap::{
     AcpiTableError, DeviceTree, DeviceTreeError, DropCount, DropReason, Loaded, PhysRange, PvhError, PvhInfo, Region,
-    RegionError, RegionKind, RegionReport, Slit, SpanRule, Srat, ZoneLimitError, ZoneLimits,
+    RegionError, RegionKind, RegionReport, Slit, Srat, ZoneLimitError, ZoneLimits,
 };
 pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizes, Sizing, Tuning, WhenShort};
 pub use pageblock_reclaim::Config as ReclaimConfig;

@@ -1,4 +1,4 @@
-//! What shortage and fragmentation do to a zone, as seen from outside: boosts that kswapd is to be told of, counts.
+//! Shortage and fragmentation of a zone: wake-ups that are owed to the background threads, and counts.
 
 use pageblock_buddy::{Zone, ZoneEvents};
 use pageblock_frame::{AllocFlags, Hooks, Order, PAGEBLOCK_ORDER, Platform};
@@ -7,9 +7,9 @@ use crate::PageAllocator;
 use crate::inner::Inner;
 use crate::slowpath::wake_kswapd;
 
-/// Wakes the reclaim thread if the zone has been boosted since somebody last did, and the compaction thread if it has no whole
-/// pageblock left for types that cannot move, where the request may wake them: the node may be balanced, so that nobody else would.
-/// Called with no lock held and outside the per-CPU list.
+/// Wakes the reclaim thread if the zone has been boosted since the last wake-up, and the compaction thread if it has no
+/// whole pageblock left for types that cannot move, where the request may wake them: the node may be balanced, so that
+/// nothing else would. Called with no lock held and outside the per-CPU list.
 #[inline(always)]
 pub(crate) fn tell<P: Platform>(inner: &'static Inner<P>, zone: &'static Zone<'static>, flags: AllocFlags) {
     if zone.is_boosted() {
@@ -34,7 +34,7 @@ fn wake_for_block<P: Platform>(inner: &Inner<P>, zone: &Zone<'_>, flags: AllocFl
 
 #[cold]
 fn wake_for_boost<P: Platform>(inner: &'static Inner<P>, zone: &'static Zone<'static>, flags: AllocFlags) {
-    // As posted, whoever mixed woke it, permitted or not.
+    // As posted, every mixing woke it, permitted or not.
     let may_wake = flags.contains(AllocFlags::KSWAPD) || zone.boost_rule().is_posted();
     if may_wake && zone.take_boosted() {
         wake_kswapd(inner, zone, Order::ZERO, zone.kind());

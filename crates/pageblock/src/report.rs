@@ -1,4 +1,4 @@
-//! What Linux shows under `/proc`, for all zones.
+//! Linux's files under `/proc`, for all zones.
 
 use core::fmt::{self, Display};
 
@@ -16,8 +16,8 @@ enum File {
     ExtfragIndex,
 }
 
-/// Displays as one of the files in which Linux describes its zones, byte for byte in its columns. Nothing is allocated; a zone's
-/// lock is held while its free blocks are counted.
+/// Displays as one of the files in which Linux describes its zones, byte for byte in its columns. Nothing is allocated;
+/// a zone's lock is held while its free blocks are counted.
 ///
 /// ```
 /// # use pageblock::{Config, Gfp, Order, PageAllocator, Region};

@@ -1,4 +1,4 @@
-//! A kernel's own word a frame: what Linux keeps in `page->private`, typed, and only if asked for.
+//! A kernel's own word a frame: Linux's `page->private`, typed, and only if asked for.
 
 use core::fmt;
 use core::mem::MaybeUninit;

@@ -11,10 +11,10 @@ use crate::PageAllocator;
 use crate::inner::Inner;
 use crate::slowpath::{ReclaimScope, SPINS, drain_zones};
 
-/// What a thread does that has nothing to do, and never will.
+/// The answer to a thread that never has work.
 const NEVER: Next = Next::Sleep { until: None };
 
-/// What a thread does that was called in the middle of reclaim.
+/// The answer to a thread that was called in the middle of reclaim.
 fn later<P: Platform>() -> Next {
     Next::Sleep { until: Some(P::hooks().now().saturating_add(NAP)) }
 }
@@ -23,15 +23,15 @@ type CompactZones = ArrayVec<CompactZone<'static, 'static>, { ZoneKind::COUNT }>
 
 /// The reclaim thread of each node.
 impl<P: Platform> PageAllocator<P> {
-    /// One step of a node's reclaim thread (`kswapd`): one round, of bounded length. To be called by whoever has the thread until it
-    /// says [`Next::Sleep`]; then again when [`Hooks::wake_kswapd`] is called, or the time has come. Only one caller a node at
-    /// a time. Before it sleeps it lets compaction forget what it must not remember for ever, and wakes the compaction
-    /// thread for the block that was wanted.
+    /// One step of a node's reclaim thread (`kswapd`): one round, of bounded length. To be called by the kernel's
+    /// thread until it says [`Next::Sleep`]; then again when [`Hooks::wake_kswapd`] is called, or the time has come.
+    /// Only one caller a node at a time. Before it sleeps it resets skip bits that compaction must not keep for ever,
+    /// and wakes the compaction thread for the block that was wanted.
     ///
     /// ```
     /// use pageblock::{Next, NodeId, PageAllocator};
     /// use pageblock_testkit::host::Quiet;
-    /// // This platform has nobody who gives memory up.
+    /// // This platform has no reclaimer.
     /// assert_eq!(PageAllocator::<Quiet>::new().kswapd_step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
     pub fn kswapd_step(&self, node: NodeId) -> Next {
@@ -47,7 +47,7 @@ impl<P: Platform> PageAllocator<P> {
         }
     }
 
-    /// True if nobody has asked a node's reclaim thread for anything since it last looked: between a step that said
+    /// True if no request has reached a node's reclaim thread since it last looked: between a step that said
     /// [`Next::Sleep`] and the sleep itself, a kernel looks here once more.
     #[must_use]
     pub fn kswapd_may_sleep(&self, node: NodeId) -> bool {
@@ -56,7 +56,7 @@ impl<P: Platform> PageAllocator<P> {
     }
 }
 
-/// A step, and what it leaves to compaction and the per-CPU lists.
+/// A step, and its work for compaction and the per-CPU lists.
 fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'static (dyn Owner + Sync)) -> Turn {
     let node = kswapd.node();
     let reclaiming = |kind: ZoneKind| kswapd.is_reclaiming(kind);
@@ -84,7 +84,7 @@ fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'st
     turn
 }
 
-/// While a zone is reclaimed, what is freed should not be hoarded (`ZONE_RECLAIM_ACTIVE`).
+/// While a zone is reclaimed, freed frames should not be hoarded (`ZONE_RECLAIM_ACTIVE`).
 fn keep_lists_short<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd) {
     for zone in inner.zones_of(kswapd.node()) {
         let active = if kswapd.is_reclaiming(zone.kind()) { Reclaim::Active } else { Reclaim::Idle };
@@ -94,7 +94,7 @@ fn keep_lists_short<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd) {
     }
 }
 
-/// What kswapd compacts itself (before 4.6).
+/// Compaction by kswapd itself (before 4.6).
 fn compact<P: Platform>(inner: &'static Inner<P>, node: NodeId, order: Order, limit: ZoneKind) {
     let Some(owner) = P::hooks().migrator() else { return };
     drain_zones(inner, inner.zones_of(node), 0);
@@ -119,14 +119,14 @@ fn compact_zones<P: Platform>(inner: &'static Inner<P>, node: NodeId) -> Compact
 
 /// The compaction thread of each node.
 impl<P: Platform> PageAllocator<P> {
-    /// One step of a node's compaction thread (`kcompactd`), to be called by whoever has the thread until it says
-    /// [`Next::Sleep`]; then again when [`Hooks::wake_kcompactd`] is called, or the time has come. Only one caller a node at a
-    /// time.
+    /// One step of a node's compaction thread (`kcompactd`), to be called by the kernel's thread until it says
+    /// [`Next::Sleep`]; then again when [`Hooks::wake_kcompactd`] is called, or the time has come. Only one caller a
+    /// node at a time.
     ///
     /// ```
     /// use pageblock::{Next, NodeId, PageAllocator};
     /// use pageblock_testkit::host::Quiet;
-    /// // This platform has nobody who could move memory.
+    /// // This platform has no migrator.
     /// assert_eq!(PageAllocator::<Quiet>::new().kcompactd_step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
     pub fn kcompactd_step(&self, node: NodeId) -> Next {
@@ -143,8 +143,8 @@ impl<P: Platform> PageAllocator<P> {
         kcompactd.step::<P, _>(&compact_zones(inner, node), &owner, kswapd, P::hooks().now())
     }
 
-    /// Asks a node's compaction thread for a block of `order`, for a request that has not failed yet. Nothing happens on a
-    /// platform without a migrator.
+    /// Asks a node's compaction thread for a block of `order`, for a request that has not failed yet. Nothing happens
+    /// on a platform without a migrator.
     pub fn wake_kcompactd(&self, node: NodeId, order: Order) {
         if P::hooks().migrator().is_none() {
             return;

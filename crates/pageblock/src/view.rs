@@ -10,7 +10,7 @@ use pageblock_reclaim::{MarkTest, Marks, ZoneView};
 
 use crate::inner::Inner;
 
-/// A zone together with what the allocator keeps beside it.
+/// A zone together with the allocator's state beside it.
 pub(crate) struct View<P: Platform> {
     pub(crate) zone: &'static Zone<'static>,
     inner: &'static Inner<P>,
@@ -55,7 +55,7 @@ impl<P: Platform> ZoneView for View<P> {
         self.zone.present()
     }
 
-    /// With what this CPU's list holds: an owner's frees go there first, and shall not be taken for a lie.
+    /// With the frames on this CPU's list: an owner's frees go there first, and must not be taken for a lie.
     fn free(&self) -> u64 {
         let pinned = Pinned::<P>::new();
         let listed = self.inner.lists_of(self.zone).map_or(0, |lists| lists.frames_on(pinned.cpu()));

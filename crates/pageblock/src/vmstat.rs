@@ -13,7 +13,7 @@ use crate::inner::Inner;
 
 macro_rules! vmstat {
     ($($(#[$meta:meta])* $name:ident,)*) => {
-        /// What an allocator has counted since boot, with Linux's names where Linux counts the same. Displays as
+        /// An allocator's counters since boot, with Linux's names where Linux counts the same. Displays as
         /// `/proc/vmstat` does, one name and number a line.
         ///
         /// ```
@@ -43,7 +43,8 @@ macro_rules! vmstat {
                 [$((stringify!($name), self.$name)),*]
             }
 
-            /// What was counted since `before`, which was read earlier; `nr_` rows, which are no counters, stay as they are.
+            /// The difference since `before`, which was read earlier; `nr_` rows, which are no counters, stay as they
+            /// are.
             #[must_use]
             pub fn since(&self, before: &Self) -> Self {
                 let less = |name: &str, now: u64, then: u64| {
@@ -98,7 +99,8 @@ vmstat! {
     pageoutrun,
     /// Times that an owner gave up something large as the last resort.
     oom_kill,
-    /// Requests that waited rather than mix migrate types (*Fragmentation avoidance and stalls*, patch 4; never merged; counted with the feature `history`).
+    /// Requests that waited rather than mix migrate types (*Fragmentation avoidance and stalls*, patch 4; never merged;
+    /// counted with the feature `history`).
     fragment_stall,
     /// Frames moved by compaction.
     pgmigrate_success,
@@ -130,10 +132,11 @@ vmstat! {
     extfrag_severe,
     /// Times that watermarks were boosted (no counter in Linux).
     watermark_boost,
-    /// Times that per-CPU lists were emptied because a request, compaction or an isolation needed what they held
+    /// Times that per-CPU lists were emptied because a request, compaction or an isolation needed their blocks
     /// (no counter in Linux).
     pcp_drain,
-    /// Operations that found this CPU's lists in use and went past them: interrupts on top of others (no counter in Linux).
+    /// Operations that found this CPU's lists in use and went past them: interrupts on top of others (no counter in
+    /// Linux).
     pcp_busy,
     /// Requests that were refused because they came from within reclaim (no counter in Linux).
     reclaim_recursion,
@@ -198,7 +201,7 @@ impl VmStat {
 }
 
 impl<P: Platform> PageAllocator<P> {
-    /// What was counted since boot; all zeroes before initialisation. Takes each zone lock for a moment.
+    /// The counters since boot; all zeroes before initialisation. Takes each zone lock for a moment.
     #[must_use]
     pub fn vmstat(&self) -> VmStat {
         let Ok(inner) = self.inner() else { return VmStat::default() };

@@ -133,7 +133,7 @@ impl ZoneView {
         self.zone.block_type(pfn)
     }
 
-    /// What a frame is to its holder; `None` for a frame outside the span.
+    /// The state of a frame to its holder; `None` for a frame outside the span.
     #[must_use]
     pub fn state_of(self, pfn: Pfn) -> Option<FrameState> {
         Some(self.zone.states().get(self.zone.index_of(pfn)?).decode())
@@ -181,7 +181,8 @@ impl ZoneView {
         self.zone.extfrag_index()
     }
 
-    /// Recomputes what is kept beside the free maps and the state bytes. For tests: it holds the zone's lock for long.
+    /// Recomputes all that is kept beside the free maps and the state bytes. For tests: it holds the zone's lock for
+    /// long.
     ///
     /// # Errors
     /// The first [`Violation`].
@@ -214,8 +215,8 @@ impl<P: Platform> PageAllocator<P> {
     /// The zones themselves, for a laboratory that studies or tunes them from inside.
     ///
     /// # Safety
-    /// Nothing is taken, freed, split, released, isolated or marked through the reference behind the back of the per-CPU lists and
-    /// of the frames' holders, and no state byte is written but by its frame's holder.
+    /// Nothing is taken, freed, split, released, isolated or marked through the reference behind the back of the
+    /// per-CPU lists and of the frames' holders, and no state byte is written but by its frame's holder.
     #[must_use]
     #[expect(unsafe_code, reason = "frames freed behind the allocator's back can be handed out twice")]
     pub unsafe fn raw_zones(&self) -> &'static [Zone<'static>] {

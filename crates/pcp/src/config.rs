@@ -17,7 +17,7 @@ use crate::sizing::{Sizes, batch, high, high_max};
 pub enum ListSet {
     /// Order 0 by type: three lists (up to Linux 5.13).
     OrderZero,
-    /// Order 0 by type and one list for each of orders 1 to 3, shared by the types: six lists (seed 004).
+    /// Order 0 by type and one list for each of orders 1 to 3, shared by the types: six lists (*High-order per-CPU lists*).
     Shared,
     /// Orders 0 to 3 by type, and the pageblock order for movable blocks and for others: fourteen lists (mainline).
     Typed,
@@ -34,7 +34,7 @@ pub enum ListSet {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizing {
-    /// The batch of Linux 4.9 (31 at most), and so many batches as high: 6 in mainline, 11 in seed 004.
+    /// The batch of Linux 4.9 (31 at most), and so many batches as high: 6 in mainline, 11 in *High-order per-CPU lists*.
     Batches(u32),
     /// The batch of Linux 5.14 (63 at most), and high from the low watermark and the number of CPUs.
     LowWatermark,
@@ -60,7 +60,7 @@ pub enum Sizing {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refill {
-    /// `batch` blocks, whatever the order (seed 004).
+    /// `batch` blocks, whatever the order (*High-order per-CPU lists*).
     Unscaled,
     /// About `batch` frames, and at least two blocks (Linux 5.14).
     Scaled,
@@ -175,7 +175,7 @@ impl PcpConfig {
         }
     }
 
-    /// Order 0 only, as before seed 004 (Linux 4.9).
+    /// Order 0 only, as before *High-order per-CPU lists* (Linux 4.9).
     #[must_use]
     pub const fn order_zero() -> Self {
         Self {
@@ -187,7 +187,7 @@ impl PcpConfig {
         }
     }
 
-    /// Seed 004: orders 1 to 3 too, one list an order, not scaled.
+    /// *High-order per-CPU lists*: orders 1 to 3 too, one list an order, not scaled.
     #[must_use]
     pub const fn seed_2016() -> Self {
         Self { set: ListSet::Shared, sizing: Sizing::Batches(11), ..Self::order_zero() }
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(blocks), [256, 128, 64, 32, 16, 8, 4, 2, 2, 2, 1]);
     }
 
-    /// Review of seed 004: frames are to be counted, not blocks, and refills scaled by the order.
+    /// Review of *High-order per-CPU lists*: frames are to be counted, not blocks, and refills scaled by the order.
     #[test]
     fn unscaled_refills_are_eight_times_too_large_at_order_three() {
         let order = Order::new(3).unwrap();

@@ -9,7 +9,7 @@ use pageblock_frame::{COSTLY_ORDER, Gfp, Hooks, Order, Platform, ZoneKind};
 use crate::balance::compact_gap;
 use crate::config::Config;
 use crate::counters::count;
-use crate::kswapd::Kswapd;
+use crate::kswapd::{FreeFrames, Kswapd};
 use crate::unconfirmed::UnconfirmedProgress;
 use crate::zone::{MarkTest, WithBoost, ZoneView};
 
@@ -238,10 +238,10 @@ impl<Z: ZoneView> Direct<'_, Z> {
         };
         let before = self.free();
         let shrunk = self.owner.shrink(&round);
-        let free = (before, self.free());
+        let free = FreeFrames { before, after: self.free() };
         let freed = match self.thread(zone) {
             Some(thread) => thread.note(Actor::Direct, kind, shrunk, free),
-            None => pass.unconfirmed.accept(shrunk.freed, free.0, free.1),
+            None => pass.unconfirmed.accept(shrunk.freed, free.before, free.after),
         };
         let Progress { reclaimed, scanned, rounds, .. } = &mut pass.progress;
         *reclaimed = reclaimed.saturating_add(freed);

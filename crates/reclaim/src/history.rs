@@ -139,7 +139,8 @@ impl Config {
         Self::linux_3_16()
     }
 
-    /// Linux 3.16 with the draft of *Fair zone policy* (v4r8), which dropped the balance gap and, with it, the class zone.
+    /// Linux 3.16 with the draft of *Fair zone policy* (v4r8), which dropped the balance gap and, with it, the class
+    /// zone.
     #[must_use]
     pub const fn draft_2014_v4r8() -> Self {
         Self { class_zone: ClassZone::Ignored, balance_gap: BalanceGap::None, ..Self::linux_3_16() }
@@ -155,8 +156,8 @@ impl Config {
         self.class_zone.limit(end, requested)
     }
 
-    /// The zone whose reserve counts where a zone is judged for requests limited to `requested`: before 4.8 each was judged by its
-    /// own index, against which it keeps nothing.
+    /// The zone whose reserve counts where a zone is judged for requests limited to `requested`: before 4.8 each was
+    /// judged by its own index, against which it keeps nothing.
     pub(crate) const fn judged_limit(&self, requested: ZoneKind) -> ZoneKind {
         if matches!(self.class_zone, ClassZone::Requested) { requested } else { NO_RESERVE }
     }
@@ -188,7 +189,8 @@ impl Config {
     }
 }
 
-/// Whether enough of the zones are balanced, or given up: all, or for larger blocks zones that hold a quarter of the frames.
+/// Whether enough of the zones are balanced, or given up: all, or for larger blocks zones that hold a quarter of the
+/// frames.
 pub(crate) fn enough_zones<'z, Z: ZoneView + 'z>(
     config: &Config,
     mut eligible: impl Iterator<Item = &'z Z>,

@@ -75,7 +75,7 @@ fn is_usable<P: Platform, M: Migrate>(
     if run.request.mode != MigrateMode::Async || movable || zero {
         return true;
     }
-    // Before the seed's fifth patch this counted as a pageblock in which nothing was found.
+    // Before the series' fifth patch this counted as a pageblock in which nothing was found.
     run.counts.migrate_scanned += 1;
     run.migrate_settled = true;
     if !config.patches().async_no_skip() && (!run.request.full || config.era().ignoring_sets_skip()) {

@@ -1,5 +1,5 @@
-//! Points between which a scheduler of the tests lets another CPU run: under `cfg(interleave)` before each access to an atomic and
-//! each attempt to take a lock; in other builds there are none.
+//! Points between which a scheduler of the tests lets another CPU run: under `cfg(interleave)` before each access to an
+//! atomic and each attempt to take a lock; in other builds there are none.
 
 #[cfg(interleave)]
 extern crate std;

@@ -8,8 +8,8 @@
 //! * [`Slot`]: a `u32` that is only touched under a lock or by one owner, but lives in shared storage.
 //! * [`PerCpuPtr`]: the word by which a platform leads its CPU to what the allocator keeps for it.
 //! * [`Once`]: written once, read for ever.
-//! * Atomics: used with the weakest ordering that is right, each pair justified where it is used. Targets without 64-bit atomics
-//!   keep figures of 64 bits in two halves (`split`).
+//! * Atomics: used with the weakest ordering that is right, each pair justified where it is used. Targets without
+//!   64-bit atomics keep figures of 64 bits in two halves (`split`).
 //!
 //! Constructors are `const` except under the model checker, whose objects must be made inside a model;
 //! [`const_unless_model!`](crate::const_unless_model) writes both forms.
@@ -71,9 +71,9 @@ struct IrqRestore<P: Platform> {
 impl<P: Platform> Drop for IrqRestore<P> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the state was saved when this guard was made, and guards are dropped in reverse order where they are locals of
-        // the project; a caller that drops two `IrqGuard`s in another order lets interrupts in early, which a held `Lock` turns
-        // into a wait, not into an access.
+        // SAFETY: the state was saved when this guard was made, and guards are dropped in reverse order where they are
+        // locals of the project; a caller that drops two `IrqGuard`s in another order lets interrupts in early, which a
+        // held `Lock` turns into a wait, not into an access.
         unsafe { P::irq_restore(self.state) };
     }
 }
@@ -130,8 +130,8 @@ impl<P: Platform> Drop for Pinned<P> {
     }
 }
 
-/// How a platform turns interrupts off and back on, as a value: for calls that take a lock which interrupt handlers take too, on
-/// something that remembers its platform so that its callers need not name it.
+/// How a platform turns interrupts off and back on, as a value: for calls that take a lock which interrupt handlers
+/// take too, on something that remembers its platform so that its callers need not name it.
 ///
 /// ```
 /// # use core::ptr::NonNull;

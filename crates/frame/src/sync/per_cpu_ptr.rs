@@ -3,10 +3,11 @@
 #[cfg(not(loom))]
 use super::AtomicUsize;
 
-/// What a platform may keep for the allocator on each CPU: one word, opaque, the shortest way to what that CPU has of its own.
+/// What a platform may keep for the allocator on each CPU: one word, opaque, the shortest way to what that CPU has of
+/// its own.
 ///
-/// A kernel has a place for it among its per-CPU variables (at a fixed distance from GS base, `TPIDR_EL1` or `tp`), a hosted program
-/// in a thread-local variable. See [`Platform::CPU_WORD`](crate::Platform::CPU_WORD).
+/// A kernel has a place for it among its per-CPU variables (at a fixed distance from GS base, `TPIDR_EL1` or `tp`), a
+/// hosted program in a thread-local variable. See [`Platform::CPU_WORD`](crate::Platform::CPU_WORD).
 ///
 /// ```
 /// use pageblock_frame::sync::PerCpuPtr;

@@ -44,7 +44,8 @@ macro_rules! atomic {
             #[inline(always)]
             pub unsafe fn load_own(&self) -> $value {
                 point();
-                // SAFETY: no other thread writes, by the caller's promise; an interrupt's write is over before it returns.
+                // SAFETY: no other thread writes, by the caller's promise; an interrupt's write is over before it
+                // returns.
                 unsafe { *self.0.as_ptr() }
             }
 
@@ -146,7 +147,8 @@ pub use super::split::{AtomicI64, AtomicU64};
 
 /// A spin lock around a value.
 ///
-/// Test-and-set, not a ticket: with more virtual CPUs than host CPUs a ticket lock stalls on a descheduled next in line.
+/// Test-and-set, not a ticket: with more virtual CPUs than host CPUs a ticket lock stalls on a descheduled next in
+/// line.
 pub struct Lock<T>(SpinMutex<T>);
 
 /// A held [`Lock`].

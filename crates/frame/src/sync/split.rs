@@ -1,13 +1,13 @@
 //! 64-bit figures on targets whose largest atomic has 32 bits: two halves, each an atomic of its own.
 //!
-//! `portable-atomic`'s default is no way out: it takes a lock with interrupts on, and an interrupt handler that counts waits
-//! for ever for the code that it interrupted.
+//! `portable-atomic`'s default is no way out: it takes a lock with interrupts on, and an interrupt handler that counts
+//! waits for ever for the code that it interrupted.
 //!
 //! # What is promised
-//! Additions and subtractions are never lost, whichever CPUs and interrupts make them. **The pair is not one atomic**: while a
-//! change goes from one half into the other, another CPU may read the halves of two values. A figure that stays below 2^32
-//! (frames of a zone) has nothing in its upper half, and is always read whole. Event counters and times are read wrongly, if at
-//! all, once, and by 2^32; nothing on which memory safety rests may be kept here.
+//! Additions and subtractions are never lost, whichever CPUs and interrupts make them. **The pair is not one atomic**:
+//! while a change goes from one half into the other, another CPU may read the halves of two values. A figure that stays
+//! below 2^32 (frames of a zone) has nothing in its upper half, and is always read whole. Event counters and times are
+//! read wrongly, if at all, once, and by 2^32; nothing on which memory safety rests may be kept here.
 
 #![cfg_attr(target_has_atomic = "64", expect(dead_code, unreachable_pub, reason = "here for its tests only"))]
 #![expect(clippy::disallowed_types, reason = "the project's atomics live here and in `real`")]
@@ -82,8 +82,8 @@ impl Halves {
 
     fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
         let low = self.low.fetch_add(low_of(value), order);
-        // The carry belongs to the addition that made it, so that the sum of the halves is right once all have returned. A
-        // subtraction within the lower half carries what its upper half takes away: nothing is written.
+        // The carry belongs to the addition that made it, so that the sum of the halves is right once all have
+        // returned. A subtraction within the lower half carries what its upper half takes away: nothing is written.
         let carry = u32::from(low.checked_add(low_of(value)).is_none());
         let rest = high_of(value).wrapping_add(carry);
         let high = if rest == 0 { self.high.load(order_of_load(order)) } else { self.high.fetch_add(rest, order) };
@@ -102,7 +102,8 @@ const fn order_of_load(order: Ordering) -> Ordering {
 
 macro_rules! split {
     ($($name:ident($value:ty);)*) => {$(
-        /// A figure in two halves; the methods are those of `core::sync::atomic`, the promise is weaker (see the module).
+        /// A figure in two halves; the methods are those of `core::sync::atomic`, the promise is weaker (see the
+        /// module).
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(Halves);

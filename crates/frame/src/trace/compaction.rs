@@ -306,7 +306,8 @@ impl CompactEvent {
         }
     }
 
-    /// The event in the form in which the seed's first patch printed it for Linux 3.13; the kinds that it did not have print as in 6.1.
+    /// The event in the form in which *Memory compaction efficiency improvements*, patch 1, printed it for Linux 3.13.
+    /// Kinds that it did not have print as in 6.1.
     #[must_use]
     pub const fn in_3_13(&self) -> In313<'_> {
         In313(self)
@@ -339,7 +340,7 @@ impl fmt::Display for CompactEvent {
     }
 }
 
-/// Displays an event as Linux 3.13 with the seed's first patch; see [`CompactEvent::in_3_13`].
+/// Displays an event as Linux 3.13 with that patch; see [`CompactEvent::in_3_13`].
 ///
 /// ```
 /// use pageblock_frame::trace::CompactEvent;

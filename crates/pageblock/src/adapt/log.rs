@@ -3,9 +3,9 @@
 use log::Level;
 use pageblock_frame::trace::Event;
 
-/// Logs an event with target `pageblock`: what costs the system something at level debug, the rest at trace. For
-/// [`Hooks::trace`](pageblock_frame::Hooks::trace), which is called with no lock held; the logger must not allocate from
-/// the allocator that it watches.
+/// Logs an event with target `pageblock`: events that cost the system something at level debug, the rest at trace. For
+/// [`Hooks::trace`](pageblock_frame::Hooks::trace), which is called with no lock held; the logger must not allocate
+/// from the allocator that it watches.
 ///
 /// ```
 /// use core::ptr::NonNull;

@@ -13,7 +13,7 @@ use crate::PageAllocator;
 /// Bytes that talc may lose to a request's alignment and to its own tags, beyond the request.
 const OVERHEAD: usize = 128;
 
-/// What is written at the end of each block, behind the heap that is made of it.
+/// Written at the end of each block, behind the heap that is made of it.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Footer {
@@ -54,7 +54,7 @@ const FOOTER: usize = size_of::<Footer>();
 ///     }
 /// }
 /// static FRAMES: PageAllocator<Kernel> = PageAllocator::new();
-/// # // SAFETY: the memory is used by nobody else.
+/// # // SAFETY: the memory has no other user.
 /// # unsafe { FRAMES.init([Region::from((0, BYTES as u64, true))], &Config::new()) }.unwrap();
 /// # type Lock = spin::Mutex<()>;
 /// // #[global_allocator]

@@ -15,8 +15,8 @@ fn allocate<S: PageSize, P: Platform>(frames: &PageAllocator<P>, order: Order) -
 }
 
 fn deallocate<S: PageSize, P: Platform>(frames: &PageAllocator<P>, frame: PhysFrame<S>, order: Order) {
-    // SAFETY: the trait's caller promises that the frame is unused and was allocated. What is refused all the same is
-    // counted in `Stats::bad_frees`; the trait has no error to return.
+    // SAFETY: the trait's caller promises that the frame is unused and was allocated. A frame that is refused all the
+    // same is counted in `Stats::bad_frees`; the trait has no error to return.
     #[expect(unsafe_code, reason = "the promise of `deallocate_frame` is that of `free`")]
     let _ = unsafe { frames.free(Pfn::new(frame.start_address().as_u64() / pageblock_frame::PAGE_SIZE), order) };
 }

@@ -1,4 +1,5 @@
-//! The fair-zone policy's walk: whose turn it is, and when which zones begin anew (Linux 3.12 to 4.7; see `pageblock_buddy::FairPolicy`).
+//! The fair-zone policy's walk: whose turn it is, and when which zones begin anew (Linux 3.12 to 4.7; see
+//! `pageblock_buddy::FairPolicy`).
 
 use pageblock_buddy::{FairPolicy, Zone};
 use pageblock_frame::{AllocFlags, NodeId, Pfn, Platform};
@@ -34,7 +35,7 @@ impl<P: Platform> Request<P> {
         }
     }
 
-    /// The first attempt: a pass over the zones whose turn it is, and what follows if none of them serves.
+    /// The first attempt: a pass over the zones whose turn it is, and another if none of them serves.
     #[cold]
     pub(crate) fn walk_fair(&self, flags: AllocFlags) -> Option<Pfn> {
         let local = self.zones().next().map(Zone::node);

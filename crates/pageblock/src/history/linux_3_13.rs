@@ -54,7 +54,7 @@ pub(super) fn climb<P: Platform>(climb: &mut Climb<P>) -> Step {
     must_not_fail(climb)
 }
 
-/// A request that does not even wake kswapd would not be worth what synchronous compaction costs.
+/// A request that does not even wake kswapd would not be worth the cost of synchronous compaction.
 fn unloved_huge_page<P: Platform>(climb: &Climb<P>) -> Step {
     let vain = matches!(climb.compacted, CompactResult::Deferred | CompactResult::Contended);
     if vain && !climb.has(Gfp::KSWAPD_RECLAIM) { give_up(AllocError::OutOfMemory) } else { Step::Continue(()) }

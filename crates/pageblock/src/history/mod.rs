@@ -1,7 +1,7 @@
-//! Forms of old kernels and of patches that were never merged, for those who reproduce their figures.
+//! Forms of old kernels and of patches that were never merged, to reproduce their figures.
 //!
-//! Compiled with the feature `history` only. Without it `no_history.rs` stands here: the same names, and nothing behind them, so that
-//! an ordinary request asks no policy that is off.
+//! Compiled with the feature `history` only. Without it `no_history.rs` stands here: the same names, and nothing behind
+//! them, so that an ordinary request asks no policy that is off.
 //!
 //! * `fair.rs`: zones that take turns (*Fair zone policy*, Linux 3.12 to 4.7)
 //! * `stall.rs`: a request waits rather than mix migrate types (*Fragmentation avoidance and stalls*, patch 4)
@@ -27,12 +27,13 @@ pub use stall::{STALL_BUCKETS, STALL_LIMIT, Stalls};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlowPath {
-    /// Compaction asynchronously before everything else, for every high order; then reclaim; then, for orders that are not costly,
-    /// again and again; compaction synchronously at last. A request without [`Gfp::KSWAPD_RECLAIM`](crate::Gfp) gives up as
-    /// soon as compaction is deferred or contended (the huge pages of that time).
+    /// Compaction asynchronously before everything else, for every high order; then reclaim; then, for orders that are
+    /// not costly, again and again; compaction synchronously at last. A request without
+    /// [`Gfp::KSWAPD_RECLAIM`](crate::Gfp) gives up as soon as compaction is deferred or contended (the huge pages of
+    /// that time).
     Linux3_13,
-    /// Compaction first only where reclaim would be of little use; then rounds of reclaim and compaction, the latter with
-    /// rising determination, for as long as either promises something.
+    /// Compaction first only where reclaim would be of little use; then rounds of reclaim and compaction, the latter
+    /// with rising determination, for as long as either promises something.
     Linux6_1,
 }
 
@@ -73,7 +74,7 @@ impl Settings {
     }
 }
 
-/// What an allocator keeps for them.
+/// The state of an allocator that belongs to them.
 #[derive(Debug)]
 pub(crate) struct History {
     settings: Settings,
@@ -95,7 +96,8 @@ impl History {
         self.settings.slow_path == SlowPath::Linux3_13
     }
 
-    /// Flags that a request must have for memory to be moved on its behalf: what is in the way may have to be written first.
+    /// Flags that a request must have for memory to be moved on its behalf: pages in the way may have to be written
+    /// first.
     pub(crate) const fn compaction_needs(&self) -> Gfp {
         match self.settings.slow_path {
             SlowPath::Linux3_13 => Gfp::IO.union(Gfp::FS),

@@ -50,8 +50,9 @@ impl Config {
         Self { pcp: Some(PcpConfig::linux_6_7()), policy: Policy::linux_6_18(), ..Self::linux_6_1() }
     }
 
-    /// As Linux 4.20-rc1 with the first 0 to 4 patches of the series of 2018 against fragmentation (*Fragmentation avoidance and stalls*), as posted: zone spreading;
-    /// accessors for watermarks, which change nothing; watermark boost; stalls.
+    /// As Linux 4.20-rc1 with the first 0 to 4 patches of the series of 2018 against fragmentation (*Fragmentation
+    /// avoidance and stalls*), as posted: zone spreading; accessors for watermarks, which change nothing; watermark
+    /// boost; stalls.
     ///
     /// ```
     /// use pageblock::{Config, ConfigError};
@@ -70,8 +71,8 @@ impl Config {
         config
     }
 
-    /// As Linux 3.16, the baseline of *Fair zone policy*: as 3.13, with turns of zones that begin anew before kswapd is woken, and compaction with
-    /// the series of 2013 and what followed it.
+    /// As Linux 3.16, the baseline of *Fair zone policy*: as 3.13, with turns of zones that begin anew before kswapd is
+    /// woken, and compaction with the series of 2013 and its successors.
     ///
     /// ```
     /// use pageblock::{Config, Experiment, FairPolicy};
@@ -85,7 +86,8 @@ impl Config {
         config
     }
 
-    /// As Linux 3.13: zones take turns, no high-order atomic reserve, no zone spreading, no boost, fixed distances between watermarks.
+    /// As Linux 3.13: zones take turns, no high-order atomic reserve, no zone spreading, no boost, fixed distances
+    /// between watermarks.
     #[must_use]
     pub const fn linux_3_13() -> Self {
         let mut config = Self { policy: Policy::linux_3_13(), spreading: ZoneSpreading::Off, ..Self::new() };

@@ -1,5 +1,5 @@
-//! The stall of 2018 (*Fragmentation avoidance and stalls*, patch 4; never merged): a movable request waits for reclaim once, before it takes a small free block from
-//! another type's pageblock.
+//! The stall of 2018 (*Fragmentation avoidance and stalls*, patch 4; never merged): a movable request waits for reclaim
+//! once, before it takes a small free block from another type's pageblock.
 //!
 //! ```text
 //! slow path, first attempt, MOVABLE and DIRECT_RECLAIM ─► the zones refuse to mix below the stall order
@@ -7,8 +7,8 @@
 //!     │ the request waits until kswapd makes progress, at most 20 ms
 //!     └─► the same attempt again, and now mixing is allowed
 //! ```
-//! A request stalls once at most, and always goes on: where nothing can wait, `wait_until` returns at once, and all that is
-//! lost is the time of two attempts.
+//! A request stalls once at most, and always goes on: where nothing can wait, `wait_until` returns at once, and all
+//! that is lost is the time of two attempts.
 
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::trace::Event;
@@ -87,8 +87,8 @@ impl StallCounters {
 }
 
 impl<P: Platform> Request<P> {
-    /// [`AllocFlags::FRAGMENT_STALL`] if the request may stall: it is movable, so that compaction can follow, and may wait. A request that reclaims
-    /// and compacts before it mixes has no use for it.
+    /// [`AllocFlags::FRAGMENT_STALL`] if the request may stall: it is movable, so that compaction can follow, and may
+    /// wait. A request that reclaims and compacts before it mixes has no use for it.
     pub(crate) fn stall_flag(&self) -> AllocFlags {
         let suits = self.gfp.contains(Gfp::MOVABLE.union(Gfp::DIRECT_RECLAIM));
         if self.inner.history.settings.stall_order > 0 && suits && !self.avoids_mixing() {

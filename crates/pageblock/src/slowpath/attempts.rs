@@ -90,5 +90,5 @@ pub(super) fn must_not_fail<P: Platform>(climb: &Climb<P>) -> Step {
         return Step::Continue(());
     }
     let flags = climb.flags() | AllocFlags::MIN_RESERVE | AllocFlags::UNBOOSTED;
-    got(climb.request.walk(flags.difference(AllocFlags::CPUSET | AllocFlags::NOFRAGMENT)))
+    got(climb.request.walk(flags.difference(AllocFlags::NOFRAGMENT)))
 }

@@ -37,7 +37,7 @@ pub(super) fn out_of_memory<P: Platform>(climb: &mut Climb<P>) -> Step {
     let Some(owner) = P::hooks().reclaimer() else { return give_up(AllocError::OutOfMemory) };
     let request = climb.request;
     // Somebody may have been asked just now: only if that left nothing it is this request's turn.
-    let high = AllocFlags::WMARK_HIGH | AllocFlags::CPUSET;
+    let high = AllocFlags::WMARK_HIGH;
     got(request.walk(high | (climb.flags() & AllocFlags::CMA)))?;
     climb.emergencies += 1;
     let refused = climb.is_costly()

@@ -1,4 +1,4 @@
-//! The fair-zone policy (seed 003): zones serve in proportion to their sizes, and what its versions differ in.
+//! The fair-zone policy (*Fair zone policy*): zones serve in proportion to their sizes, and what its versions differ in.
 
 use pageblock::{Config, Experiment, FairPolicy, Gfp, PcpConfig, Region, Watermarks, ZoneKind, ZoneLimits, ZoneView};
 use pageblock_frame::Pfn;
@@ -39,7 +39,7 @@ fn share(held: [u64; 4]) -> f64 {
     held[1] as f64 * 100.0 / (held[1] + held[2]) as f64
 }
 
-/// The machine of seed 003's in-memory run: 37 % of the allocations went to DMA32, 63 % to Normal.
+/// The machine of *Fair zone policy*'s in-memory run: 37 % of the allocations went to DMA32, 63 % to Normal.
 #[test]
 fn a_machine_of_8_gib_splits_37_to_63() {
     let config = Config::linux_3_13().per_cpu_lists(None);
@@ -168,7 +168,7 @@ fn other_nodes_serve_before_kswapd_is_woken_since_3_15() {
     }
 }
 
-/// Seed 003: "it still respects the chunks reserved for non-user allocations, the lowmem reserves". Fair or not, the same is
+/// *Fair zone policy*: "it still respects the chunks reserved for non-user allocations, the lowmem reserves". Fair or not, the same is
 /// placed in all; fair, the zones reach their limits together.
 #[test]
 fn reserves_are_respected_and_only_the_rate_of_filling_changes() {

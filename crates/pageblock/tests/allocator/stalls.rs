@@ -1,4 +1,4 @@
-//! The stall of 2018 (seed 002, patch 4): who waits, for what, how long, and that nothing is lost by it.
+//! The stall of 2018 (*Fragmentation avoidance and stalls*, patch 4): who waits, for what, how long, and that nothing is lost by it.
 
 use pageblock::{
     Config, Experiment, Gfp, MigrateType, NodeId, STALL_LIMIT, Watermarks, Zone, ZoneKind, ZoneLimits, ZoneSpreading,

@@ -27,7 +27,7 @@ fn high_is_a_share_of_the_low_watermark_but_four_batches_at_least() {
     assert_eq!(sizes(Sizing::Fraction(1)).high, (1 << 20) / 8 / 8, "a fraction is an eighth at most");
     assert_eq!(sizes(Sizing::Fraction(1 << 20)).high, 252);
     assert_eq!(sizes(Sizing::Batches(6)).high, 186, "up to Linux 5.13");
-    assert_eq!(sizes(Sizing::Batches(11)).high, 341, "seed 004");
+    assert_eq!(sizes(Sizing::Batches(11)).high, 341, "*High-order per-CPU lists*");
 }
 
 /// What the first overflows give back, when nothing is allocated in between.

@@ -16,6 +16,7 @@ use crate::unconfirmed::UnconfirmedProgress;
 use crate::zone::ZoneView;
 use mailbox::Mailbox;
 pub(crate) use mailbox::Wanted;
+use rest::Nap;
 use run::{Phase, Run};
 
 /// Time for which the thread rests before it goes to sleep for good (`HZ/10`), in nanoseconds.
@@ -242,14 +243,14 @@ impl Kswapd {
 
     /// Takes note of a round of reclaim on this node, before and after which so many frames were free. Returns the part
     /// of the claim that is accepted.
-    pub(crate) fn note(&self, actor: Actor, kind: Option<ZoneKind>, shrunk: Shrunk, free: (u64, u64)) -> u64 {
+    pub(crate) fn note(&self, actor: Actor, kind: Option<ZoneKind>, shrunk: Shrunk, free: FreeFrames) -> u64 {
         self.counters.round(actor, shrunk);
-        let freed = self.unconfirmed.accept(shrunk.freed, free.0, free.1);
+        let freed = self.unconfirmed.accept(shrunk.freed, free.before, free.after);
         if freed > 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
         if let Some(scanned) = kind.and_then(|kind| self.scanned.get(kind.index())) {
-            if freed > 0 || free.1 > free.0 {
+            if freed > 0 || free.after > free.before {
                 scanned.store(0, Ordering::Relaxed);
             } else {
                 // At least one: an owner that does not even look is given up as well, in the end.
@@ -280,10 +281,17 @@ impl Kswapd {
             Phase::Rest => self.rest::<P, Z>(run, zones, owner),
             Phase::RestCompact => self.rest_compact(run),
             Phase::Doze => self.doze(run, now),
-            Phase::Nap(until) => self.nap::<P, Z>(run, zones, owner, (until, now)),
+            Phase::Nap(until) => self.nap::<P, Z>(run, zones, owner, Nap { until, now }),
             Phase::Fall => self.fall_asleep::<P>(run),
         }
     }
+}
+
+/// Free frames before and after a round.
+#[derive(Clone, Copy)]
+pub(crate) struct FreeFrames {
+    pub(crate) before: u64,
+    pub(crate) after: u64,
 }
 
 /// The run while a step is under way. Dropped, it is the thread's again.

@@ -10,6 +10,13 @@ use super::{Kswapd, NAP, Next, VAIN_RUNS, Wanted};
 use crate::counters::count;
 use crate::zone::ZoneView;
 
+/// A nap under way, in nanoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct Nap {
+    pub(super) until: u64,
+    pub(super) now: u64,
+}
+
 impl Kswapd {
     /// Nothing is left to do, or to be gained.
     fn may_rest<Z: ZoneView>(&self, run: &Run, zones: &[Z], owner: &dyn Reclaim) -> bool {
@@ -65,8 +72,9 @@ impl Kswapd {
         run: &mut Run,
         zones: &[Z],
         owner: &dyn Reclaim,
-        (until, now): (u64, u64),
+        nap: Nap,
     ) -> Next {
+        let Nap { until, now } = nap;
         if self.mailbox.is_wanted() {
             count(&self.counters.low_hit_quickly);
             self.mailbox.post(run.wanted(), &self.config);

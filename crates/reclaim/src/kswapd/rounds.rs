@@ -5,6 +5,7 @@ use pageblock_frame::sync::Ordering;
 use pageblock_frame::trace::{CompactResult, Event, ReclaimEvent};
 use pageblock_frame::{Gfp, Hooks, Order, PAGEBLOCK_ORDER, Platform, ZoneKind};
 
+use super::FreeFrames;
 use super::mailbox::Wanted;
 use super::run::{Phase, Round, Run};
 use super::{Kswapd, Next};
@@ -127,13 +128,14 @@ impl Kswapd {
         let frames = eligible.fold(0, |sum: u64, zone| sum.saturating_add(target(zone)));
         let before = free_up_to(zones, run.limit);
         let shrunk = owner.shrink(&self.request(run, None, run.limit, frames));
-        self.book(run, None, shrunk, (before, free_up_to(zones, run.limit), frames));
+        let free = FreeFrames { before, after: free_up_to(zones, run.limit) };
+        self.book(run, None, shrunk, free, frames);
     }
 
     fn shrink_zone<Z: ZoneView>(&self, run: &mut Run, zone: &Z, owner: &dyn Reclaim) {
         let (kind, frames, before) = (zone.kind(), target(zone), zone.free());
         let shrunk = owner.shrink(&self.request(run, Some(kind), kind, frames));
-        self.book(run, Some(kind), shrunk, (before, zone.free(), frames));
+        self.book(run, Some(kind), shrunk, FreeFrames { before, after: zone.free() }, frames);
     }
 
     fn request(&self, run: &Run, zone: Option<ZoneKind>, limit: ZoneKind, frames: u64) -> Shrink {
@@ -151,8 +153,8 @@ impl Kswapd {
     }
 
     /// Books what the owner did in a round that was after `wanted` frames.
-    fn book(&self, run: &mut Run, kind: Option<ZoneKind>, shrunk: Shrunk, (before, after, wanted): (u64, u64, u64)) {
-        let freed = self.note(Actor::Kswapd, kind, shrunk, (before, after));
+    fn book(&self, run: &mut Run, kind: Option<ZoneKind>, shrunk: Shrunk, free: FreeFrames, wanted: u64) {
+        let freed = self.note(Actor::Kswapd, kind, shrunk, free);
         run.round.attempted = run.round.attempted.saturating_add(wanted);
         run.round.freed = run.round.freed.saturating_add(freed);
         run.round.scanned_enough |= shrunk.scanned >= wanted;

@@ -3,13 +3,13 @@
 use arrayvec::ArrayVec;
 use pageblock_frame::reclaim::{Shrink, Shrunk};
 use pageblock_frame::{DescFlags, Order, PAGEBLOCK_ORDER, Pfn, Platform};
-use pageblock_lru::{LruList, frames_of};
+use pageblock_lru::frames_of;
 
 use super::area::Area;
 use super::events::add;
 use super::judge::{Verdict, judge};
 use super::owner::{CLUSTER, Cluster, Outcome, PageOwner, Victim};
-use super::{Place, Shrinker};
+use super::{Part, Place, Shrinker};
 
 /// Frames of pages, as they are taken off a list.
 type Pages = ArrayVec<Pfn, CLUSTER>;
@@ -57,7 +57,8 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
     ///
     /// Pages of other zones go to the head of the list, as in Linux: that costs their order, and the time for it is
     /// counted as `skipped`. How many are stepped over in a row is bounded.
-    fn isolate(&self, place: Place<'_, '_>, round: &Shrink, (list, wanted): (LruList, u64), out: &mut Pages) -> u64 {
+    fn isolate(&self, place: Place<'_, '_>, round: &Shrink, part: Part, out: &mut Pages) -> u64 {
+        let Part { list, wanted } = part;
         let area = place.area;
         let wanted = wanted.min(CLUSTER as u64) as u32;
         if area.serves_wholly(round) {
@@ -128,11 +129,11 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         &self,
         place: Place<'_, '_>,
         round: &Shrink,
-        what: (LruList, u64),
+        part: Part,
         congestion: &mut Congestion,
     ) -> Shrunk {
         let mut pages = Pages::new();
-        let scanned = self.isolate(place, round, what, &mut pages);
+        let scanned = self.isolate(place, round, part, &mut pages);
         let mut cluster = Self::victims(place, &pages);
         if cluster.is_empty() {
             return Shrunk { scanned, freed: 0 };
@@ -144,7 +145,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         let (mut asked, mut kept) = (Cluster::new(), Pages::new());
         let mut seen = Congestion::default();
         for page in cluster {
-            let verdict = judge(&self.config, round, self.owner.swap(), (page.flags(), page.mapped()));
+            let verdict = judge(&self.config, round, self.owner.swap(), page.flags(), page.mapped());
             if verdict == Verdict::Reclaim {
                 let _ = asked.try_push(page);
             } else {
@@ -246,9 +247,9 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
 
     /// Moves pages from the tail of an active list to the inactive one, a cluster at most (`shrink_active_list()`).
     /// Only a program's code that was used stays. Returns how many frames were looked at.
-    pub(crate) fn shrink_active(&self, place: Place<'_, '_>, round: &Shrink, what: (LruList, u64)) -> u64 {
+    pub(crate) fn shrink_active(&self, place: Place<'_, '_>, round: &Shrink, part: Part) -> u64 {
         let mut pages = Pages::new();
-        let scanned = self.isolate(place, round, what, &mut pages);
+        let scanned = self.isolate(place, round, part, &mut pages);
         let lru = place.area.lru();
         let mut cluster = Self::victims(place, &pages);
         if !cluster.is_empty() {

@@ -42,13 +42,8 @@ fn references(config: &ShrinkConfig, flags: DescFlags, mapped: Mapped) -> Verdic
     }
 }
 
-/// What to do with a page for this round.
-pub(crate) fn judge(
-    config: &ShrinkConfig,
-    round: &Shrink,
-    swap: Swap,
-    (flags, mapped): (DescFlags, Mapped),
-) -> Verdict {
+/// The verdict on a page for this round.
+pub(crate) fn judge(config: &ShrinkConfig, round: &Shrink, swap: Swap, flags: DescFlags, mapped: Mapped) -> Verdict {
     let file = flags.contains(DescFlags::FILE);
     if flags.contains(DescFlags::WRITEBACK) {
         return Verdict::Writing;
@@ -86,7 +81,7 @@ mod tests {
         let mut round = Shrink::direct(NodeId::new(0), ZoneKind::Normal, Gfp::KERNEL);
         change(&mut round);
         let mapped = Mapped { references, ..Mapped::default() };
-        judge(&ShrinkConfig::linux_6_1(), &round, Swap::Available, (flags, mapped))
+        judge(&ShrinkConfig::linux_6_1(), &round, Swap::Available, flags, mapped)
     }
 
     #[test]
@@ -103,11 +98,11 @@ mod tests {
         let code = Mapped { references: 1, executable: true, locked: false };
         let round = Shrink::direct(NodeId::new(0), ZoneKind::Normal, Gfp::KERNEL);
         let now = ShrinkConfig::linux_6_1();
-        assert_eq!(judge(&now, &round, Swap::Available, (FILE, code)), Verdict::Activate);
-        let anon = (DescFlags::empty(), Mapped { executable: false, ..code });
-        assert_eq!(judge(&now, &round, Swap::Available, anon), Verdict::Keep);
-        assert_eq!(judge(&ShrinkConfig::linux_3_13(), &round, Swap::Available, anon), Verdict::Activate);
-        assert_eq!(judge(&now, &round, Swap::Absent, (DescFlags::empty(), Mapped::default())), Verdict::Activate);
+        assert_eq!(judge(&now, &round, Swap::Available, FILE, code), Verdict::Activate);
+        let (none, anon) = (DescFlags::empty(), Mapped { executable: false, ..code });
+        assert_eq!(judge(&now, &round, Swap::Available, none, anon), Verdict::Keep);
+        assert_eq!(judge(&ShrinkConfig::linux_3_13(), &round, Swap::Available, none, anon), Verdict::Activate);
+        assert_eq!(judge(&now, &round, Swap::Absent, none, Mapped::default()), Verdict::Activate);
     }
 
     #[test]

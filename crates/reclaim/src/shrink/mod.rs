@@ -31,6 +31,13 @@ use proportion::{Balance, scan_counts};
 /// Time for which a round waits for write-back (`HZ/10`), in nanoseconds.
 const STALL: u64 = 100_000_000;
 
+/// Frames of one list that are wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) list: LruList,
+    pub(crate) wanted: u64,
+}
+
 /// Lists, and their place among the shrinker's.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a, 'm> {
@@ -173,20 +180,22 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
                 }
                 match list {
                     LruList::InactiveAnon | LruList::InactiveFile => {
-                        let shrunk = self.shrink_inactive(place, round, (list, cluster), congestion);
+                        let shrunk = self.shrink_inactive(place, round, Part { list, wanted: cluster }, congestion);
                         total = total + shrunk;
                         if shrunk.scanned == 0 {
                             *count = 0;
                         }
                     }
-                    LruList::ActiveAnon | LruList::ActiveFile => self.refill(place, round, (list, cluster)),
+                    LruList::ActiveAnon | LruList::ActiveFile => {
+                        self.refill(place, round, Part { list, wanted: cluster })
+                    }
                     LruList::Unevictable => {}
                 }
             }
         }
         // Anonymous pages age slowly even while only files go, so that it is known which of them are in use.
         if self.owner.swap() == Swap::Available && round.may_write {
-            self.refill(place, round, (LruList::ActiveAnon, RECLAIM_CLUSTER));
+            self.refill(place, round, Part { list: LruList::ActiveAnon, wanted: RECLAIM_CLUSTER });
         }
         total
     }
@@ -203,14 +212,14 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
     }
 
     /// Moves pages from an active list to its inactive one, if that is too short.
-    fn refill(&self, place: Place<'_, '_>, round: &Shrink, what: (LruList, u64)) {
+    fn refill(&self, place: Place<'_, '_>, round: &Shrink, part: Part) {
         let [anon_inactive, anon_active, file_inactive, file_active, _] = place.area.lru().all_frames();
-        let low = match what.0 {
+        let low = match part.list {
             LruList::ActiveFile => inactive_is_low(file_inactive, file_active, self.config.files_half_active),
             _ => inactive_is_low(anon_inactive, anon_active, false),
         };
         if low {
-            self.shrink_active(place, round, what);
+            self.shrink_active(place, round, part);
         }
     }
 

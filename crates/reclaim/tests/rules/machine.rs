@@ -1,7 +1,7 @@
 //! A small machine: zones with frames, the fair-zone policy, a page cache on real LRU lists, kswapd and direct reclaim.
 //!
 //! A sixteenth of 8 GiB under the watermarks of Linux 3.16, where DMA32 keeps more from requests for Normal than lies
-//! between its low and high watermarks: the condition of seed 003.
+//! between its low and high watermarks: the condition of *Fair zone policy*.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
