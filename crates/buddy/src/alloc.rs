@@ -7,7 +7,7 @@ use core::num::NonZeroU64;
 
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Pageblock};
 
-use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
+use crate::bits::{self, Run, WORD_FRAMES, WORD_ORDER};
 use crate::free_area::TopChange;
 use crate::region::{BLOCK_SHIFT, Region};
 
@@ -44,8 +44,8 @@ impl Region<'_> {
         let run = self.find_run(migrate_type, BLOCK_SHIFT)?;
         self.cut_run(migrate_type, run, BLOCK_SHIFT);
         self.count(BLOCK_SHIFT, 1);
-        self.blocks.get_mut(run.0)?.top = Pageblock::NO_TOP;
-        Some(run.0)
+        self.blocks.get_mut(run.first)?.top = Pageblock::NO_TOP;
+        Some(run.first)
     }
 
     /// Takes a block smaller than a word from the smallest maximal run that can serve it.
@@ -98,7 +98,7 @@ impl Region<'_> {
     /// Takes a block smaller than a word from a full word, the one in the smallest run of full words.
     fn split_word(&mut self, block: u32, order: u32) -> Option<u32> {
         let full = bits::full_words(self.presence(block));
-        let (word, run) = bits::smallest_word_run(full, WORD_ORDER)?;
+        let Run { first: word, order: run } = bits::smallest_word_run(full, WORD_ORDER)?;
         let b = self.blocks.known_mut(block)?;
         let word = word as usize % BLOCK_WORDS;
         b.map[word] = !bits::ones(order);
@@ -117,7 +117,7 @@ impl Region<'_> {
     /// Takes a block of one, two or four words.
     fn take_words(&mut self, block: u32, order: u32) -> Option<u32> {
         let full = bits::full_words(self.presence(block));
-        let (word, run) = bits::smallest_word_run(full, order)?;
+        let Run { first: word, order: run } = bits::smallest_word_run(full, order)?;
         let b = self.blocks.known_mut(block)?;
         for w in word as usize..word as usize + (1 << (order - WORD_ORDER)) {
             b.map[w % BLOCK_WORDS] = 0;
@@ -139,10 +139,10 @@ impl Region<'_> {
     fn take_run(&mut self, order: u32, migrate_type: MigrateType) -> Option<u32> {
         let run = self.find_run(migrate_type, order)?;
         self.cut_run(migrate_type, run, order);
-        for block in run.0..run.0 + (1 << (order - BLOCK_SHIFT)) {
+        for block in run.first..run.first + (1 << (order - BLOCK_SHIFT)) {
             Self::fill(self.blocks.known_mut(block)?, false);
         }
         self.sub_free(migrate_type, 1 << order);
-        Some(run.0 << BLOCK_SHIFT)
+        Some(run.first << BLOCK_SHIFT)
     }
 }

@@ -91,17 +91,18 @@ impl<'m> Zone<'m> {
             return true;
         }
         let regions = self.summary.regions(FreeAreaId::whole(migrate_type));
-        if o <= BLOCK_SHIFT {
-            let reserved = if migrate_type.is_ordinary() {
-                FreeAreaId::reserved(migrate_type)
-            } else {
-                FreeAreaId::whole(migrate_type)
-            };
-            return regions != 0
-                || o < BLOCK_SHIFT
-                    && self.in_some(self.summary.regions(reserved), |region| region.reserved_serves(migrate_type, o));
+        if o > BLOCK_SHIFT {
+            return self.in_some(regions, |region| region.find_run(migrate_type, o).is_some());
         }
-        self.in_some(regions, |region| region.find_run(migrate_type, o).is_some())
+        if regions != 0 {
+            return true;
+        }
+        // What CPUs have reserved is not wholly free; other types have no such pageblocks.
+        if o == BLOCK_SHIFT || !migrate_type.is_ordinary() {
+            return false;
+        }
+        let reserved = self.summary.regions(FreeAreaId::reserved(migrate_type));
+        self.in_some(reserved, |region| region.reserved_serves(migrate_type, o))
     }
 
     /// True if a test holds in one of these regions.

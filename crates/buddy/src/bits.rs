@@ -168,9 +168,16 @@ pub(crate) const fn smallest_order(presence: u64, order: u32) -> Option<u32> {
     }
 }
 
-/// The smallest maximal run of full words of at least `order` (6 to 9): first word and order.
+/// A run of free words, or of wholly free pageblocks: where it starts, and its order in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) first: u32,
+    pub(crate) order: u32,
+}
+
+/// The smallest maximal run of full words of at least `order` (6 to 9).
 #[inline]
-pub(crate) const fn smallest_word_run(full: u32, order: u32) -> Option<(u32, u32)> {
+pub(crate) const fn smallest_word_run(full: u32, order: u32) -> Option<Run> {
     let mut runs = full & 0xff;
     let mut o = WORD_ORDER;
     let starts = [0xffu32, 0x55, 0x11, 1];
@@ -179,12 +186,12 @@ pub(crate) const fn smallest_word_run(full: u32, order: u32) -> Option<(u32, u32
         let above = runs & (runs >> shift) & starts[(o - WORD_ORDER + 1) as usize & 3];
         let exact = runs & !(above | above << shift);
         if o >= order && exact != 0 {
-            return Some((exact.trailing_zeros(), o));
+            return Some(Run { first: exact.trailing_zeros(), order: o });
         }
         runs = above;
         o += 1;
     }
-    if runs != 0 { Some((0, o)) } else { None }
+    if runs != 0 { Some(Run { first: 0, order: o }) } else { None }
 }
 
 /// How many maximal runs of full words there are of orders 6 to 9.
@@ -271,7 +278,8 @@ mod tests {
             count_word_runs(full, |o, n| counts[o as usize] += n as usize);
             for o in 6..10u32 {
                 prop_assert_eq!(counts[o as usize], blocks.iter().filter(|b| b.1 == o).count());
-                let smallest = blocks.iter().filter(|b| b.1 >= o).min_by_key(|b| (b.1, b.0)).copied();
+                let smallest = blocks.iter().filter(|b| b.1 >= o).min_by_key(|b| (b.1, b.0));
+                let smallest = smallest.map(|&(first, order)| Run { first, order });
                 prop_assert_eq!(smallest_word_run(full, o), smallest);
             }
             let mut map = [0u64; 8];

@@ -61,7 +61,7 @@ impl Region<'_> {
     /// The pageblock with something free that leaves the high-order atomic reserve next.
     pub(crate) fn reserve_to_shrink(&mut self) -> Option<u32> {
         let reserve = MigrateType::HighAtomic;
-        self.partial(reserve, 0).or_else(|| self.find_run(reserve, BLOCK_SHIFT).map(|run| run.0))
+        self.partial(reserve, 0).or_else(|| self.find_run(reserve, BLOCK_SHIFT).map(|run| run.first))
     }
 
     /// Changes a pageblock's type, but for isolated ones.

@@ -382,7 +382,7 @@ impl Region<'_> {
                     }
                     let pieces = taken as u32 - wrong;
                     small += u32::from(pieces < RECOUNT_FROM);
-                    self.give_mask(word, mask, (o, pieces));
+                    self.give_mask(word, mask, o, pieces);
                 }
                 None => {
                     taken = 1;
@@ -402,7 +402,7 @@ impl Region<'_> {
 
     /// Gives back `pieces` blocks of `order` of one word (counted through the zone).
     #[inline(never)]
-    fn give_mask(&mut self, word: u32, mask: u64, (order, pieces): (u32, u32)) {
+    fn give_mask(&mut self, word: u32, mask: u64, order: u32, pieces: u32) {
         if mask == 0 {
             return; // nothing came, or blocks larger than a word, which went back one by one
         }

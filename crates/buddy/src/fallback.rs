@@ -440,7 +440,7 @@ impl Region<'_> {
         if policy.claim_whole_run {
             self.largest_run(from).filter(|&order| order >= least)
         } else {
-            self.find_run(from, least.max(BLOCK_SHIFT)).map(|run| run.1)
+            self.find_run(from, least.max(BLOCK_SHIFT)).map(|run| run.order)
         }
     }
 
@@ -453,7 +453,7 @@ impl Region<'_> {
         }
         let top = self.victim_run(from, order, policy)?;
         let run = self.find_run(from, top)?;
-        Some(Found { block: run.0, top: run.1, from })
+        Some(Found { block: run.first, top: run.order, from })
     }
 
     /// Used frames of the victim's pageblock that suit the wanted type.

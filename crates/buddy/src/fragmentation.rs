@@ -2,17 +2,25 @@
 
 use pageblock_frame::Order;
 
-fn totals(free_blocks: &[u64], order: Order) -> (i64, i64, i64) {
-    let (mut blocks, mut frames, mut suitable) = (0i64, 0i64, 0i64);
+/// Free blocks, their frames, and how many blocks of an order they make.
+#[derive(Default)]
+struct Totals {
+    blocks: i64,
+    frames: i64,
+    suitable: i64,
+}
+
+fn totals(free_blocks: &[u64], order: Order) -> Totals {
+    let mut totals = Totals::default();
     for (o, &count) in free_blocks.iter().enumerate() {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        blocks += count;
-        frames += count << o;
+        totals.blocks += count;
+        totals.frames += count << o;
         if o >= order.index() {
-            suitable += count << (o - order.index());
+            totals.suitable += count << (o - order.index());
         }
     }
-    (blocks, frames, suitable)
+    totals
 }
 
 /// How likely a failure to allocate `order` would be the fault of fragmentation, in thousandths
@@ -30,7 +38,7 @@ fn totals(free_blocks: &[u64], order: Order) -> (i64, i64, i64) {
 /// ```
 #[must_use]
 pub fn fragmentation_index(free_blocks: &[u64], order: Order) -> i64 {
-    let (blocks, frames, suitable) = totals(free_blocks, order);
+    let Totals { blocks, frames, suitable } = totals(free_blocks, order);
     if suitable > 0 {
         return -1000;
     }
@@ -50,6 +58,6 @@ pub fn fragmentation_index(free_blocks: &[u64], order: Order) -> i64 {
 /// ```
 #[must_use]
 pub fn unusable_free_index(free_blocks: &[u64], order: Order) -> i64 {
-    let (_, frames, suitable) = totals(free_blocks, order);
+    let Totals { frames, suitable, .. } = totals(free_blocks, order);
     if frames == 0 { 1000 } else { (frames - (suitable << order.as_u8())) * 1000 / frames }
 }

@@ -9,10 +9,19 @@ use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::free_area::TopChange;
 use crate::region::{BLOCK_SHIFT, Region};
 
-/// A frame's pageblock, word in it, and bit in that.
-#[inline(always)]
-const fn place(index: u32) -> (u32, usize, u32) {
-    (index >> BLOCK_SHIFT, (index >> WORD_ORDER) as usize % BLOCK_WORDS, index % WORD_FRAMES)
+/// A frame's pageblock, word in its map, and bit in that.
+struct Bit {
+    block: u32,
+    word: usize,
+    at: u32,
+}
+
+impl Bit {
+    #[inline(always)]
+    const fn of(index: u32) -> Self {
+        let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
+        Self { block: index >> BLOCK_SHIFT, word, at: index % WORD_FRAMES }
+    }
 }
 
 impl Region<'_> {
@@ -44,7 +53,7 @@ impl Region<'_> {
     /// merges.
     #[inline(always)]
     pub(crate) fn give_small(&mut self, index: u32, order: u32) {
-        let (block, word, at) = place(index);
+        let Bit { block, word, at } = Bit::of(index);
         let Some(b) = self.blocks.known_mut(block) else { return };
         let old = b.map[word];
         if !old >> (at ^ 1 << order) & bits::ones(order) == 0 {
@@ -79,7 +88,7 @@ impl Region<'_> {
     /// Gives back a block of `order < 6` with all that may follow.
     #[inline(always)]
     fn give_bits(&mut self, index: u32, order: u32) {
-        let (block, word, mut at) = place(index);
+        let Bit { block, word, mut at } = Bit::of(index);
         let Some(b) = self.blocks.known_mut(block) else { return };
         let new = b.map[word] | bits::ones(order) << at;
         b.map[word] = new;

@@ -156,7 +156,7 @@ impl Region<'_> {
                     growth.pairs()
                 } else {
                     let index = frame.index();
-                    growth.stops(frame.block(), (index, merged))
+                    growth.stops(frame.block(), index, merged)
                 };
                 if stops {
                     break;
@@ -226,7 +226,7 @@ impl Growth<'_, '_> {
 
     /// The frame's block has merged to an order, or a full byte ([`ALL`]). True if that is enough for one call.
     #[inline(never)]
-    fn stops(&mut self, b: &mut Pageblock, (index, merged): (u32, u8)) -> bool {
+    fn stops(&mut self, b: &mut Pageblock, index: u32, merged: u8) -> bool {
         self.left -= Effort::BYTE as i32;
         let mut reached = merged;
         if merged == ALL {
@@ -235,14 +235,14 @@ impl Growth<'_, '_> {
             reached = EIGHTS.reached[around];
         }
         if reached as i8 > b.top as i8 {
-            self.rises(b, (index, reached));
+            self.rises(b, index, reached);
         }
         self.whole || self.left <= 0
     }
 
     #[inline(never)]
-    fn rises(&mut self, b: &mut Pageblock, (index, reached): (u32, u8)) {
-        self.whole = rise(b, (index, reached), self.nr_free, self.free_area);
+    fn rises(&mut self, b: &mut Pageblock, index: u32, reached: u8) {
+        self.whole = rise(b, index, reached, self.nr_free, self.free_area);
         self.left -= Effort::RISE as i32 + if self.whole { Effort::WHOLE as i32 } else { 0 };
     }
 }
@@ -252,7 +252,8 @@ impl Growth<'_, '_> {
 #[inline(always)]
 fn rise(
     b: &mut Pageblock,
-    (index, reached): (u32, u8),
+    index: u32,
+    reached: u8,
     nr_free: &mut [u64; Order::COUNT],
     free_area: &mut FreeArea<'_>,
 ) -> bool {

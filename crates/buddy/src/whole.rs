@@ -6,7 +6,7 @@
 
 use pageblock_frame::{MigrateType, Pageblock, Unopened};
 
-use crate::bits;
+use crate::bits::{self, Run};
 use crate::free_area::FreeAreaId;
 use crate::region::{BLOCK_SHIFT, Region};
 
@@ -24,20 +24,20 @@ fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
     visit(most, runs);
 }
 
-/// The smallest maximal run of at least `2^wanted` in a word, where runs are at most `2^most` long: first bit and
-/// level.
+/// The smallest maximal run of at least `2^wanted` in a word, where runs are at most `2^most` long: its
+/// first bit and its level.
 #[inline(always)]
-fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<(u32, u32)> {
+fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<Run> {
     let mut runs = bits::runs(word, wanted);
     for level in wanted..most {
         let above = bits::coarser(runs, level);
         let exact = runs & !(above | above << (1u32 << level));
         if exact != 0 {
-            return Some((exact.trailing_zeros(), level));
+            return Some(Run { first: exact.trailing_zeros(), order: level });
         }
         runs = above;
     }
-    (runs != 0).then(|| (runs.trailing_zeros(), most))
+    (runs != 0).then(|| Run { first: runs.trailing_zeros(), order: most })
 }
 
 impl Region<'_> {
@@ -45,13 +45,13 @@ impl Region<'_> {
 
     /// The smallest maximal run of at least `order` in the lowest word that has one: first pageblock and order.
     #[inline]
-    pub(crate) fn find_run(&mut self, migrate_type: MigrateType, order: u32) -> Option<(u32, u32)> {
+    pub(crate) fn find_run(&mut self, migrate_type: MigrateType, order: u32) -> Option<Run> {
         let set = FreeAreaId::whole(migrate_type);
         let wanted = order - BLOCK_SHIFT;
         let mut word = self.free_area.lowest(set)? / 64;
         loop {
-            if let Some((at, level)) = smallest_run(self.free_area.word(set, word), wanted, self.levels) {
-                return Some((word * 64 + at, BLOCK_SHIFT + level));
+            if let Some(run) = smallest_run(self.free_area.word(set, word), wanted, self.levels) {
+                return Some(Run { first: word * 64 + run.first, order: BLOCK_SHIFT + run.order });
             }
             word = self.free_area.first_from(set, (word + 1) * 64)? / 64;
         }
@@ -65,12 +65,12 @@ impl Region<'_> {
     /// Takes the first `2^(order-9)` pageblocks of a maximal run of order `run` out of the set of wholly free ones and
     /// out of the counts. Their maps are left as they are.
     #[inline(always)]
-    pub(crate) fn cut_run(&mut self, migrate_type: MigrateType, (block, run): (u32, u32), order: u32) {
-        for member in block..block + (1 << (order - BLOCK_SHIFT)) {
+    pub(crate) fn cut_run(&mut self, migrate_type: MigrateType, run: Run, order: u32) {
+        for member in run.first..run.first + (1 << (order - BLOCK_SHIFT)) {
             self.free_area.remove(migrate_type, Self::WHOLE, member);
         }
-        self.uncount(run, 1);
-        for half in order..run {
+        self.uncount(run.order, 1);
+        for half in order..run.order {
             self.count(half, 1);
         }
     }

@@ -395,7 +395,9 @@ fn a_late_mark_lasts_until_the_next_reset() {
 /// written, or that there is nothing, and never what was in memory before.
 #[test]
 fn state_bytes_are_not_read_before_they_are_written() {
-    loom::model(|| {
+    static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
+    static OPENED: AtomicUsize = AtomicUsize::new(0);
+    explore(&EXECUTIONS, || {
         let held = StateByte::allocated(Order::ZERO, MigrateType::Movable);
         // Four frames are enough; all of them look as if a caller held them.
         let raw = vec![core::mem::MaybeUninit::uninit(); 1 << 12].leak();
@@ -405,9 +407,14 @@ fn state_bytes_are_not_read_before_they_are_written() {
             blocks.get_mut(0).unwrap().free = 0;
             blocks.states().set(0, held);
         });
-        assert_eq!(states.get(1), StateByte::INSIDE);
-        assert_eq!(states.heads(0) & !1, 0);
+        let looker = thread::spawn(move || {
+            OPENED.fetch_add(usize::from(states.is_opened(0)), Ordering::Relaxed);
+            assert_eq!(states.get(1), StateByte::INSIDE);
+            assert_eq!(states.heads(0) & !1, 0);
+        });
         opener.join().unwrap();
+        looker.join().unwrap();
         assert_eq!((states.get(0), states.get(1)), (held, StateByte::INSIDE));
     });
+    assert!(OPENED.load(Ordering::Relaxed) > 0, "the second CPU has come after the opening");
 }

@@ -194,22 +194,6 @@ impl StateByte {
         }
     }
 
-    /// Makes 64 frames the same. Only their owner may.
-    #[inline]
-    pub fn fill(self, frames: &[AtomicU8; 64]) {
-        for byte in frames {
-            byte.store(self.0, Ordering::Relaxed);
-        }
-    }
-
-    /// True if each of 64 frames heads a block of this kind and order, of whatever type.
-    #[must_use]
-    #[inline]
-    pub fn are_all(self, frames: &[AtomicU8; 64]) -> bool {
-        let differing = frames.iter().fold(0, |found, byte| found | byte.load(Ordering::Relaxed) ^ self.0);
-        StateByte(differing).without_type() == 0
-    }
-
     /// The same kind of head with another order.
     #[must_use]
     #[inline(always)]
@@ -306,7 +290,8 @@ impl<'m> StateTable<'m> {
     #[must_use]
     pub fn unopened_run(&self, first: u32, most: u32) -> u32 {
         let rest = self.openings.get(first as usize..).unwrap_or_default();
-        rest.iter().take(most as usize).take_while(|opening| !opening.is_opened()).count() as u32
+        let some = rest.get(..most as usize).unwrap_or(rest);
+        some.iter().position(Opening::is_opened).unwrap_or(some.len()) as u32
     }
 
     /// The openings of some pageblocks.

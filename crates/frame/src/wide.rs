@@ -1,4 +1,4 @@
-//! Reading many state bytes at once, for scanners.
+//! Reading many state bytes at once, for scanners; reading and writing the 64 of a word, for their owner.
 //!
 //! A scanner without ownership may see any recent value of each byte, so it does not matter whether neighbouring bytes
 //! are read by one load or by many: one wide load is one of the outcomes that as many relaxed byte loads could have.
@@ -7,7 +7,7 @@
 //! Miri.
 
 use crate::sync::{AtomicU8, Ordering};
-use crate::{PAGEBLOCK_FRAMES, StateTable};
+use crate::{PAGEBLOCK_FRAMES, StateByte, StateTable};
 
 /// Bits 7, 5 and 4: allocated, and the type. A movable head has 7 and 4 set and 5 clear (bit 6 is clear in every head
 /// with bit 7).
@@ -42,6 +42,46 @@ fn load8(bytes: &[AtomicU8]) -> u64 {
         value |= u64::from(byte.load(Ordering::Relaxed)) << (8 * i);
     }
     value
+}
+
+/// Makes eight bytes, which are the caller's, the eight of `value`, the first from the low bits.
+#[inline(always)]
+fn store8(bytes: &[AtomicU8; 8], value: u64) {
+    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    // SAFETY: writes eight bytes that are borrowed and, as atomics, in cells; has no other effect. It does what eight
+    // relaxed stores of the same bytes could do.
+    unsafe {
+        core::arch::asm!(
+            "mov qword ptr [{at}], {value}",
+            at = in(reg) bytes.as_ptr(),
+            value = in(reg) value,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    for (byte, part) in bytes.iter().zip(value.to_le_bytes()) {
+        byte.store(part, Ordering::Relaxed);
+    }
+}
+
+impl StateByte {
+    /// Makes 64 frames the same. Only their owner may.
+    #[inline]
+    pub fn fill(self, frames: &[AtomicU8; 64]) {
+        let value = u64::from_ne_bytes([self.raw(); 8]);
+        for bytes in frames.as_chunks().0 {
+            store8(bytes, value);
+        }
+    }
+
+    /// True if each of 64 frames heads a block of this kind and order, of whatever type.
+    #[must_use]
+    #[inline]
+    pub fn are_all(self, frames: &[AtomicU8; 64]) -> bool {
+        let (kind, type_bits) = (u64::from_ne_bytes([self.without_type(); 8]), u64::from_ne_bytes([0x30; 8]));
+        let differs = |found: u64, bytes: &[AtomicU8; 8]| found | (load8(bytes) & !type_bits) ^ kind;
+        frames.as_chunks().0.iter().fold(0, differs) == 0
+    }
 }
 
 /// The high bits of eight bytes as eight bits, the first byte's lowest.
@@ -293,6 +333,28 @@ mod tests {
                 })
             })
             .collect()
+    }
+
+    #[test]
+    fn sixty_four_frames_are_alike_only_if_each_is() {
+        let frames: [AtomicU8; 64] = core::array::from_fn(|_| AtomicU8::new(7));
+        let listed = |order, migrate_type| StateByte::listed(crate::Order::new(order).unwrap(), migrate_type);
+        let (ours, others) = (listed(0, crate::MigrateType::Movable), listed(0, crate::MigrateType::Unmovable));
+        ours.fill(&frames);
+        assert!(frames.iter().all(|byte| byte.load(Ordering::Relaxed) == ours.raw()));
+        assert!(
+            ours.are_all(&frames)
+                && others.are_all(&frames)
+                && !listed(1, crate::MigrateType::Movable).are_all(&frames)
+        );
+        for place in 0..64 {
+            for wrong in [StateByte::INSIDE, listed(1, crate::MigrateType::Movable), StateByte::HOLE] {
+                frames[place].store(wrong.raw(), Ordering::Relaxed);
+                assert!(!ours.are_all(&frames), "{place}");
+            }
+            frames[place].store(others.raw(), Ordering::Relaxed);
+            assert!(ours.are_all(&frames), "{place}");
+        }
     }
 
     #[test]
