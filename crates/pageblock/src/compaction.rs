@@ -16,11 +16,34 @@ use crate::slowpath::{ReclaimScope, SPINS, drain_zones};
 const CONTIG_ATTEMPTS: u32 = 3;
 
 impl<P: Platform> PageAllocator<P> {
+    /// Compaction: on demand, and the compaction threads.
+    #[must_use]
+    pub const fn compaction(&self) -> Compaction<'_, P> {
+        Compaction { frames: self }
+    }
+}
+
+/// Compaction of an allocator's zones: on demand, its counters, and the compaction thread of each node
+/// ([`PageAllocator::compaction`]).
+///
+/// ```
+/// use pageblock::{CompactError, PageAllocator};
+/// use pageblock_testkit::host::Quiet;
+/// let frames = PageAllocator::<Quiet>::new();
+/// assert_eq!(frames.compaction().all(), Err(CompactError::NotInitialised));
+/// assert_eq!(frames.compaction().stats().migrate_success, 0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Compaction<'a, P: Platform> {
+    pub(crate) frames: &'a PageAllocator<P>,
+}
+
+impl<P: Platform> Compaction<'_, P> {
     /// Compacts one zone, all of it, synchronously. Returns how much was looked at and moved.
     ///
     /// # Errors
     /// [`CompactError`]; nothing has been moved.
-    pub fn compact_zone(&self, node: NodeId, kind: ZoneKind) -> Result<RunCounts, CompactError> {
+    pub fn zone(self, node: NodeId, kind: ZoneKind) -> Result<RunCounts, CompactError> {
         self.compact_where(|zone| zone.node() == node && zone.kind() == kind)
     }
 
@@ -28,7 +51,7 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`CompactError`]; nothing has been moved.
-    pub fn compact_node(&self, node: NodeId) -> Result<RunCounts, CompactError> {
+    pub fn node(self, node: NodeId) -> Result<RunCounts, CompactError> {
         self.compact_where(|zone| zone.node() == node)
     }
 
@@ -36,22 +59,22 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`CompactError`]; nothing has been moved.
-    pub fn compact_all(&self) -> Result<RunCounts, CompactError> {
+    pub fn all(self) -> Result<RunCounts, CompactError> {
         self.compact_where(|_| true)
     }
 
     /// The counters of compaction in all zones since boot.
     #[must_use]
-    pub fn compaction_vmstat(&self) -> VmStat {
+    pub fn stats(self) -> VmStat {
         let mut sum = VmStat::default();
-        for compactor in self.inner().map_or(&[][..], |inner| inner.compactors) {
+        for compactor in self.frames.inner().map_or(&[][..], |inner| inner.compactors) {
             sum.add(&compactor.vmstat());
         }
         sum
     }
 
-    fn compact_where(&self, chosen: impl Fn(&Zone<'static>) -> bool) -> Result<RunCounts, CompactError> {
-        let inner = self.inner().map_err(|_| CompactError::NotInitialised)?;
+    fn compact_where(self, chosen: impl Fn(&Zone<'static>) -> bool) -> Result<RunCounts, CompactError> {
+        let inner = self.frames.inner().map_err(|_| CompactError::NotInitialised)?;
         let owner = P::hooks().migrator().ok_or(CompactError::NoMigrator)?;
         if inner.compactors.is_empty() {
             return Err(CompactError::NoMigrator);
@@ -66,7 +89,9 @@ impl<P: Platform> PageAllocator<P> {
         }
         Ok(sum)
     }
+}
 
+impl<P: Platform> PageAllocator<P> {
     /// Allocates exactly the frames of a range, after moving its contents (`alloc_contig_range()`): for devices that
     /// need neighbouring frames, and memory that is to be taken away. The frames are of one zone. `mode` says how long
     /// the owners may make it wait.

@@ -207,7 +207,7 @@ pub enum AllocError {
 /// ```
 /// use pageblock::{CompactError, PageAllocator};
 /// use pageblock_testkit::host::Quiet;
-/// assert_eq!(PageAllocator::<Quiet>::new().compact_all(), Err(CompactError::NotInitialised));
+/// assert_eq!(PageAllocator::<Quiet>::new().compaction().all(), Err(CompactError::NotInitialised));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -83,6 +83,7 @@ mod zones;
 pub use allocator::PageAllocator;
 pub use builder::RequestBuilder;
 pub use commit::Commitment;
+pub use compaction::Compaction;
 pub use config::{Config, Experiment, MAX_RESERVATIONS, ZoneSpreading};
 #[cfg(feature = "poison")]
 #[cfg_attr(docsrs, doc(cfg(feature = "poison")))]
@@ -100,6 +101,7 @@ pub use report::Report;
 pub use shared::{RefCount, SharedFrames};
 pub use stats::Stats;
 pub use table::FrameTable;
+pub use threads::ReclaimThreads;
 pub use vmstat::VmStat;
 pub use zones::ZoneView;
 

@@ -8,6 +8,7 @@ use pageblock_pcp::Reclaim;
 use pageblock_reclaim::{Kswapd, NAP, Next as Turn};
 
 use crate::PageAllocator;
+use crate::compaction::Compaction;
 use crate::inner::Inner;
 use crate::slowpath::{ReclaimScope, SPINS, drain_zones};
 
@@ -21,8 +22,27 @@ fn later<P: Platform>() -> Next {
 
 type CompactZones = ArrayVec<CompactZone<'static, 'static>, { ZoneKind::COUNT }>;
 
-/// The reclaim thread of each node.
 impl<P: Platform> PageAllocator<P> {
+    /// The reclaim threads.
+    #[must_use]
+    pub const fn reclaim(&self) -> ReclaimThreads<'_, P> {
+        ReclaimThreads { frames: self }
+    }
+}
+
+/// The reclaim thread of each node ([`PageAllocator::reclaim`]).
+///
+/// ```
+/// use pageblock::{NodeId, PageAllocator};
+/// use pageblock_testkit::host::Quiet;
+/// assert!(PageAllocator::<Quiet>::new().reclaim().may_sleep(NodeId::new(0)));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ReclaimThreads<'a, P: Platform> {
+    frames: &'a PageAllocator<P>,
+}
+
+impl<P: Platform> ReclaimThreads<'_, P> {
     /// One step of a node's reclaim thread (`kswapd`): one round, of bounded length. To be called by the kernel's
     /// thread until it says [`Next::Sleep`]; then again when [`Hooks::wake_kswapd`] is called, or the time has come.
     /// Only one caller a node at a time. Before it sleeps it resets skip bits that compaction must not keep for ever,
@@ -32,11 +52,11 @@ impl<P: Platform> PageAllocator<P> {
     /// use pageblock::{Next, NodeId, PageAllocator};
     /// use pageblock_testkit::host::Quiet;
     /// // This platform has no reclaimer.
-    /// assert_eq!(PageAllocator::<Quiet>::new().kswapd_step(NodeId::new(0)), Next::Sleep { until: None });
+    /// assert_eq!(PageAllocator::<Quiet>::new().reclaim().step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
-    pub fn kswapd_step(&self, node: NodeId) -> Next {
+    pub fn step(self, node: NodeId) -> Next {
         let Some(owner) = P::hooks().reclaimer() else { return NEVER };
-        let Ok(inner) = self.inner() else { return NEVER };
+        let Ok(inner) = self.frames.inner() else { return NEVER };
         let Some(kswapd) = inner.kswapds.get(node.index()) else { return NEVER };
         let Some(scope) = ReclaimScope::enter_thread(inner) else { return later::<P>() };
         let turn = take_turn(inner, kswapd, owner);
@@ -50,8 +70,8 @@ impl<P: Platform> PageAllocator<P> {
     /// True if no request has reached a node's reclaim thread since it last looked: between a step that said
     /// [`Next::Sleep`] and the sleep itself, a kernel looks here once more.
     #[must_use]
-    pub fn kswapd_may_sleep(&self, node: NodeId) -> bool {
-        let kswapd = self.inner().ok().and_then(|inner| inner.kswapds.get(node.index()));
+    pub fn may_sleep(self, node: NodeId) -> bool {
+        let kswapd = self.frames.inner().ok().and_then(|inner| inner.kswapds.get(node.index()));
         kswapd.is_none_or(Kswapd::may_sleep)
     }
 }
@@ -118,7 +138,7 @@ fn compact_zones<P: Platform>(inner: &'static Inner<P>, node: NodeId) -> Compact
 }
 
 /// The compaction thread of each node.
-impl<P: Platform> PageAllocator<P> {
+impl<P: Platform> Compaction<'_, P> {
     /// One step of a node's compaction thread (`kcompactd`), to be called by the kernel's thread until it says
     /// [`Next::Sleep`]; then again when [`Hooks::wake_kcompactd`] is called, or the time has come. Only one caller a
     /// node at a time.
@@ -127,11 +147,11 @@ impl<P: Platform> PageAllocator<P> {
     /// use pageblock::{Next, NodeId, PageAllocator};
     /// use pageblock_testkit::host::Quiet;
     /// // This platform has no migrator.
-    /// assert_eq!(PageAllocator::<Quiet>::new().kcompactd_step(NodeId::new(0)), Next::Sleep { until: None });
+    /// assert_eq!(PageAllocator::<Quiet>::new().compaction().step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
-    pub fn kcompactd_step(&self, node: NodeId) -> Next {
+    pub fn step(self, node: NodeId) -> Next {
         let Some(owner) = P::hooks().migrator() else { return NEVER };
-        let Ok(inner) = self.inner() else { return NEVER };
+        let Ok(inner) = self.frames.inner() else { return NEVER };
         let Some(kcompactd) = inner.kcompactds.get(node.index()) else { return NEVER };
         let Some(_scope) = ReclaimScope::enter_thread(inner) else { return later::<P>() };
         if kcompactd.is_wanted() {
@@ -145,11 +165,11 @@ impl<P: Platform> PageAllocator<P> {
 
     /// Asks a node's compaction thread for a block of `order`, for a request that has not failed yet. Nothing happens
     /// on a platform without a migrator.
-    pub fn wake_kcompactd(&self, node: NodeId, order: Order) {
+    pub fn wake(self, node: NodeId, order: Order) {
         if P::hooks().migrator().is_none() {
             return;
         }
-        let kcompactd = self.inner().ok().and_then(|inner| inner.kcompactds.get(node.index()));
+        let kcompactd = self.frames.inner().ok().and_then(|inner| inner.kcompactds.get(node.index()));
         if let Some(kcompactd) = kcompactd {
             kcompactd.wake::<P>(order, ZoneKind::Movable);
         }

@@ -52,8 +52,8 @@ fn use_it() {
     drop(machine.alloc_order(Order::saturating(1), Gfp::ATOMIC));
     drop(machine.alloc_order(Order::HUGE, Gfp::KERNEL | Gfp::NORETRY));
     machine.drain();
-    let _ = machine.compact_all();
-    let _ = machine.kswapd_step(NodeId::new(0));
+    let _ = machine.compaction().all();
+    let _ = machine.reclaim().step(NodeId::new(0));
 }
 
 #[derive(Debug)]
@@ -185,7 +185,7 @@ fn fill(machine: &'static PageAllocator<Startled>) {
 fn work(machine: &PageAllocator<Startled>) {
     let attempt = |work: &dyn Fn()| _ = catch_unwind(AssertUnwindSafe(work));
     attempt(&|| drop(machine.alloc_order(Order::saturating(2), Gfp::KERNEL)));
-    attempt(&|| _ = machine.kswapd_step(NodeId::new(0)));
+    attempt(&|| _ = machine.reclaim().step(NodeId::new(0)));
     attempt(&|| drop(machine.alloc_order(Order::saturating(4), Gfp::KERNEL | Gfp::NORETRY)));
     attempt(&|| drop(machine.alloc_order(Order::saturating(9), Gfp::KERNEL | Gfp::RETRY_MAYFAIL)));
     attempt(&|| drop(machine.alloc_exact(5, Gfp::KERNEL)));
@@ -209,7 +209,11 @@ fn each_call(act: Act, acts_at_least: u32) {
         assert_eq!(stats.free + held, stats.managed, "call {call}: frames are lost");
         // A scope of reclaim that was left open would refuse it.
         assert!(!RECLAIMS.get(), "call {call}: reclaims for ever");
-        assert_ne!(machine.kswapd_step(NodeId::new(0)), Next::Sleep { until: None }, "call {call}: the seat is lost");
+        assert_ne!(
+            machine.reclaim().step(NodeId::new(0)),
+            Next::Sleep { until: None },
+            "call {call}: the seat is lost"
+        );
         if ACTED.get() == before {
             break;
         }

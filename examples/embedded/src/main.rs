@@ -91,7 +91,7 @@ fn use_up() -> Result<(), i32> {
     while let Ok(got) = FRAMES.alloc_bulk(Gfp::KERNEL, &mut batch) {
         taken += got;
         for _ in 0..8 {
-            FRAMES.kswapd_step(NodeId::new(0));
+            FRAMES.reclaim().step(NodeId::new(0));
         }
     }
     expect(taken > 6000, 21)?;

@@ -89,9 +89,9 @@ pub fn run() -> Outcome {
         entry.store(pfn.as_u64() as u32, Ordering::Relaxed);
     }
     entries().filter(|(index, _)| index % 3 != 0).for_each(|(_, entry)| release(entry));
-    let before = FRAMES.compaction_vmstat();
+    let before = FRAMES.compaction().stats();
     let huge = FRAMES.alloc_order(Order::HUGE, Gfp::TRANSHUGE);
-    let moved = FRAMES.compaction_vmstat().migrate_success - before.migrate_success;
+    let moved = FRAMES.compaction().stats().migrate_success - before.migrate_success;
     assert!(huge.is_ok() && moved > 0, "{:?} after {moved} moves", huge.err());
     drop(huge);
     let mut held = 0;

@@ -67,7 +67,7 @@ struct Reclaiming {
 
 impl Actor for Reclaiming {
     fn step(&mut self, machine: &Machine) -> Next {
-        rest(machine.memory.allocator().kswapd_step(self.node))
+        rest(machine.memory.allocator().reclaim().step(self.node))
     }
 }
 
@@ -79,7 +79,7 @@ struct Compacting {
 
 impl Actor for Compacting {
     fn step(&mut self, machine: &Machine) -> Next {
-        rest(machine.memory.allocator().kcompactd_step(self.node))
+        rest(machine.memory.allocator().compaction().step(self.node))
     }
 }
 

@@ -71,7 +71,7 @@ impl Ours {
             Op::At { cpu, micros } => self.at(cpu, micros),
             Op::Alloc { block, order, gfp, node } => self.alloc(block, (order, gfp, node)),
             Op::Try { order, gfp, node } => return self.attempt(order, gfp, node),
-            Op::Kcompactd { node, order } => self.machine.seat.allocator.wake_kcompactd(NodeId::new(node), order),
+            Op::Kcompactd { node, order } => self.machine.seat.allocator.compaction().wake(NodeId::new(node), order),
             Op::Free { block, order } => {
                 let first = self.machine.seat.places.borrow_mut().take_block(block);
                 if first != NONE {
@@ -101,7 +101,7 @@ impl Ours {
     /// A node's compaction thread, until it sleeps.
     fn run_thread(&mut self, node: NodeId) {
         let until = loop {
-            match self.machine.seat.allocator.kcompactd_step(node) {
+            match self.machine.seat.allocator.compaction().step(node) {
                 Next::Sleep { until } => break until,
                 _ => continue,
             }
@@ -180,7 +180,7 @@ impl Ours {
             operations: tally.operations,
             compaction_runs: noted.runs,
             compaction_successes: noted.successes,
-            moved: machine.seat.allocator.compaction_vmstat().migrate_success,
+            moved: machine.seat.allocator.compaction().stats().migrate_success,
             rejected_frees: tally.rejected,
             metadata_bytes_per_frame: machine.metadata as f64 / present as f64,
             cpus: machine.cpus,

@@ -55,7 +55,7 @@ fn a_request_for_a_large_block_compacts_and_later_frees_find_what_moved() {
         ours.execute(&[alloc]);
         assert_eq!(ours.tally.refused, [0; Order::COUNT], "{rules:?}");
         assert_ne!(ours.machine.seat.places.borrow().of_block(0), NONE);
-        assert!(ours.machine.seat.allocator.compaction_vmstat().migrate_success >= 256);
+        assert!(ours.machine.seat.allocator.compaction().stats().migrate_success >= 256);
         ends_free(ours, PAGEBLOCK_FRAMES, 0);
     }
 }

@@ -145,7 +145,7 @@ fn nothing_is_compacted_where_it_is_switched_off() {
     scene.scatter(4);
     let (result, events) = record(|| scene.frames.alloc_order(HUGE, Gfp::HIGHUSER_MOVABLE).map(drop));
     assert_eq!((result, compactions(&events)), (Err(AllocError::OutOfMemory), 0));
-    assert_eq!(scene.frames.compact_all(), Err(CompactError::NoMigrator));
+    assert_eq!(scene.frames.compaction().all(), Err(CompactError::NoMigrator));
     let range = PfnRange::from_len(Pfn::new(4096), 512);
     assert_eq!(scene.frames.alloc_contig_range(range, MigrateMode::Sync).unwrap_err(), AllocError::NoMigrator);
 }
@@ -175,13 +175,13 @@ fn compaction_on_demand_gathers_what_is_free() {
     let whole =
         |frames: &PageAllocator<Machine>| frames.zones().next().unwrap().counts().by_order[9..].iter().sum::<u64>();
     let before = whole(&scene.frames);
-    let counts = scene.frames.compact_zone(NodeId::new(0), ZoneKind::Normal).unwrap();
+    let counts = scene.frames.compaction().zone(NodeId::new(0), ZoneKind::Normal).unwrap();
     assert!(counts.migrated > 0);
     assert!(whole(&scene.frames) > before);
     scene.check();
-    assert_eq!(scene.frames.compact_zone(NodeId::new(0), ZoneKind::Dma), Err(CompactError::NoSuchZone));
-    assert_eq!(scene.frames.compact_node(NodeId::new(3)), Err(CompactError::NoSuchZone));
-    assert!(scene.frames.compact_node(NodeId::new(0)).is_ok());
+    assert_eq!(scene.frames.compaction().zone(NodeId::new(0), ZoneKind::Dma), Err(CompactError::NoSuchZone));
+    assert_eq!(scene.frames.compaction().node(NodeId::new(3)), Err(CompactError::NoSuchZone));
+    assert!(scene.frames.compaction().node(NodeId::new(0)).is_ok());
     scene.check();
 }
 
@@ -214,16 +214,16 @@ fn kcompactd_works_for_whoever_cannot_wait() {
     );
     scene.scatter(4);
     let node = NodeId::new(0);
-    assert_eq!(scene.frames.kcompactd_step(node), Next::Sleep { until: None });
+    assert_eq!(scene.frames.compaction().step(node), Next::Sleep { until: None });
     assert!(scene.frames.alloc_order(HUGE, Gfp::NOWAIT | Gfp::MOVABLE).is_err());
     assert_eq!(calls().wake_kcompactd, 1);
-    while scene.frames.kcompactd_step(node) == Next::Again {
+    while scene.frames.compaction().step(node) == Next::Again {
         scene.check();
     }
     let block = scene.frames.alloc_order(HUGE, Gfp::NOWAIT | Gfp::MOVABLE).unwrap();
     assert_eq!(block.order(), HUGE);
     drop(block);
-    assert_eq!(scene.frames.kcompactd_step(NodeId::new(63)), Next::Sleep { until: None });
+    assert_eq!(scene.frames.compaction().step(NodeId::new(63)), Next::Sleep { until: None });
     scene.check();
 }
 

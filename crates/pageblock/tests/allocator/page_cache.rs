@@ -182,10 +182,10 @@ impl Scene {
     fn threads(&mut self) {
         let now = (calls().wake_kswapd, calls().wake_kcompactd);
         if now.0 != self.woken.0 {
-            while self.frames.kswapd_step(NODE) == Next::Again {}
+            while self.frames.reclaim().step(NODE) == Next::Again {}
         }
         if now.1 != self.woken.1 {
-            while self.frames.kcompactd_step(NODE) == Next::Again {}
+            while self.frames.compaction().step(NODE) == Next::Again {}
         }
         self.woken = (calls().wake_kswapd, calls().wake_kcompactd);
     }

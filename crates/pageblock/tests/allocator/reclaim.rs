@@ -121,17 +121,17 @@ fn kswapd_is_woken_at_low_and_works_up_to_high() {
         // The fair-zone policy of 3.13 would go through the slow path at each turn.
         let scene = Scene::<3>::new(&config.experiment(Experiment::FairZones(FairPolicy::Off)), vec![]);
         let normal = zone(&scene.frames, 0, ZoneKind::Normal);
-        assert!(scene.frames.kswapd_may_sleep(NODE));
-        assert!(matches!(scene.frames.kswapd_step(NODE), Next::Sleep { .. }));
+        assert!(scene.frames.reclaim().may_sleep(NODE));
+        assert!(matches!(scene.frames.reclaim().step(NODE), Next::Sleep { .. }));
         scene.fill();
         assert_eq!(calls().wake_kswapd, 0);
         while calls().wake_kswapd == 0 {
             scene.cache.keep(scene.frames.alloc(Gfp::HIGHUSER_MOVABLE).unwrap().into_raw().pfn);
         }
-        assert!(!scene.frames.kswapd_may_sleep(NODE));
+        assert!(!scene.frames.reclaim().may_sleep(NODE));
         assert!(normal.free_frames() <= normal.watermarks().low);
         let mut steps = 0;
-        while scene.frames.kswapd_step(NODE) == Next::Again {
+        while scene.frames.reclaim().step(NODE) == Next::Again {
             scene.check(0);
             steps += 1;
             assert!(steps < 1000);

@@ -27,7 +27,7 @@ struct Load {
 
 /// kswapd runs until it sleeps.
 fn kswapd(frames: &Booted<Pressed>) {
-    while frames.kswapd_step(NodeId::new(0)) == Next::Again {}
+    while frames.reclaim().step(NodeId::new(0)) == Next::Again {}
 }
 
 impl Load {

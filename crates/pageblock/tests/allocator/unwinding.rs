@@ -81,7 +81,7 @@ fn a_migrator_that_unwinds_takes_nothing_with_it() {
                 if ranged {
                     drop(frames.alloc_contig_range(range, MigrateMode::Sync));
                 } else {
-                    let _ = frames.compact_all().expect("the call before has left nothing behind");
+                    let _ = frames.compaction().all().expect("the call before has left nothing behind");
                 }
             }));
             *migrator.calls_before.lock().unwrap() = None;

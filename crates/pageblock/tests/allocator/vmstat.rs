@@ -35,7 +35,7 @@ impl Scripted {
             if let Some(frames) = frames.upgrade() {
                 drop(frames.alloc(Gfp::KERNEL));
                 drop(frames.alloc_order(Order::saturating(9), Gfp::HIGHUSER_MOVABLE));
-                let _ = frames.compact_all();
+                let _ = frames.compaction().all();
             }
         });
         let result = act(&faulty);
@@ -81,7 +81,7 @@ impl Allocator for Over {
     fn reenter(&self) {
         if let Some(frames) = self.0.upgrade() {
             drop(frames.alloc_order(Order::saturating(4), Gfp::HIGHUSER_MOVABLE));
-            frames.kswapd_step(NODE);
+            frames.reclaim().step(NODE);
         }
     }
 }
@@ -164,8 +164,8 @@ impl Scene {
             }
             Op::Threads => {
                 let run = |step: &dyn Fn() -> Next| (0..2000).take_while(|_| step() == Next::Again).count();
-                assert!(run(&|| self.frames.kswapd_step(NODE)) < 2000, "kswapd comes to rest");
-                assert!(run(&|| self.frames.kcompactd_step(NODE)) < 2000, "kcompactd comes to rest");
+                assert!(run(&|| self.frames.reclaim().step(NODE)) < 2000, "kswapd comes to rest");
+                assert!(run(&|| self.frames.compaction().step(NODE)) < 2000, "kcompactd comes to rest");
             }
         }
     }

@@ -264,7 +264,7 @@ impl<P: Platform> Scene<P> {
             388..390 => drop(self.frames.drain()),
             390..392 => drop(self.frames.drain_cpu(CpuId::new(random(CPUS) as u32))),
             392..395 => self.threads(),
-            395 => drop(self.frames.compact_all()),
+            395 => drop(self.frames.compaction().all()),
             396 => self.add(),
             397 => self.look(),
             _ => self.run_of_frames(),
@@ -387,9 +387,9 @@ impl<P: Platform> Scene<P> {
         }
         let node = NodeId::new(random(self.shape.nodes as usize) as u8);
         match random(3) {
-            0 => drop(self.frames.kswapd_step(node)),
-            1 => drop(self.frames.kcompactd_step(node)),
-            _ => self.frames.wake_kcompactd(node, some_order()),
+            0 => drop(self.frames.reclaim().step(node)),
+            1 => drop(self.frames.compaction().step(node)),
+            _ => self.frames.compaction().wake(node, some_order()),
         }
         self.threads_busy.set(false);
     }

@@ -107,7 +107,7 @@ fn fragment(pages: u64) -> Vec<Held> {
 /// Compacts every zone as `/proc/sys/vm/compact_memory` does.
 pub fn compact_memory() {
     for zone in FRAMES.zones() {
-        match FRAMES.compact_zone(zone.node(), zone.kind()) {
+        match FRAMES.compaction().zone(zone.node(), zone.kind()) {
             Ok(counts) => println!("zone {}: {} frames moved", zone.kind(), counts.migrated),
             Err(error) => println!("zone {}: {error}", zone.kind()),
         }
@@ -149,7 +149,7 @@ fn take_and_compact(serial: u64) -> Option<Held> {
 
 /// Wakes the compaction thread and waits for a block.
 fn ask_thread(serial: u64) -> Option<Held> {
-    FRAMES.wake_kcompactd(NODE, PAGEBLOCK_ORDER);
+    FRAMES.compaction().wake(NODE, PAGEBLOCK_ORDER);
     let deadline = Kernel::hooks().now() + WAIT_NS;
     loop {
         let block = take(serial);
@@ -162,5 +162,5 @@ fn ask_thread(serial: u64) -> Option<Held> {
 
 /// One turn of the compaction thread: works until it may sleep.
 fn be_kcompactd() {
-    while FRAMES.kcompactd_step(NODE) == Next::Again {}
+    while FRAMES.compaction().step(NODE) == Next::Again {}
 }

@@ -182,13 +182,13 @@ fn hog() {
 fn be_kswapd() {
     apic::start_timer(TICK_NS);
     while RUNNING.load(Ordering::Acquire) {
-        if FRAMES.kswapd_step(NODE) == Next::Again {
+        if FRAMES.reclaim().step(NODE) == Next::Again {
             TURNS.fetch_add(u64::from(ASLEEP.swap(false, Ordering::AcqRel)), Ordering::Relaxed);
             continue;
         }
         // A wake-up cannot fall between the look and the sleep.
         interrupts::disable();
-        if FRAMES.kswapd_may_sleep(NODE) && RUNNING.load(Ordering::Acquire) {
+        if FRAMES.reclaim().may_sleep(NODE) && RUNNING.load(Ordering::Acquire) {
             ASLEEP.store(true, Ordering::Release);
             interrupts::enable_and_hlt();
         } else {
@@ -200,7 +200,7 @@ fn be_kswapd() {
 
 /// Lets the thread come to rest, and ends it.
 fn stop_thread() {
-    while has_thread() && !(ASLEEP.load(Ordering::Acquire) && FRAMES.kswapd_may_sleep(NODE)) {
+    while has_thread() && !(ASLEEP.load(Ordering::Acquire) && FRAMES.reclaim().may_sleep(NODE)) {
         core::hint::spin_loop();
     }
     RUNNING.store(false, Ordering::Release);

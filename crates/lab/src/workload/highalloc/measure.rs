@@ -131,7 +131,7 @@ pub(crate) fn one(
     let usable_blocks = usable(&scene);
     let unusable_index = unusable(&scene);
     let cache = scene.memory.counts().file;
-    let vmstat = |scene: &Scene| scene.memory.allocator().compaction_vmstat();
+    let vmstat = |scene: &Scene| scene.memory.allocator().compaction().stats();
     let (before, runs_before) = (vmstat(&scene), scene.threads.runs());
     let got = scene.take_huge(gfp, args.patience.get());
     let (after, runs_after) = (vmstat(&scene), scene.threads.runs());

@@ -155,9 +155,10 @@ impl Threads {
                 self.kcompactd.wake(time);
             }
             if self.kswapd.is_due(now) {
-                self.step(&self.kswapd, || memory.allocator().kswapd_step(NODE));
+                self.step(&self.kswapd, || memory.allocator().reclaim().step(NODE));
             } else if self.kcompactd.is_due(now) {
-                if let Next::Sleep { until } = self.step(&self.kcompactd, || memory.allocator().kcompactd_step(NODE)) {
+                if let Next::Sleep { until } = self.step(&self.kcompactd, || memory.allocator().compaction().step(NODE))
+                {
                     self.look_at.set(until);
                 }
             } else {

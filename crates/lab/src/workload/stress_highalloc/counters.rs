@@ -66,7 +66,7 @@ fn reclaim(machine: &Machine) -> Vec<(&'static str, f64)> {
 }
 
 fn compaction(machine: &Machine) -> Vec<(&'static str, f64)> {
-    let stat: VmStat = machine.memory().allocator().compaction_vmstat();
+    let stat: VmStat = machine.memory().allocator().compaction().stats();
     vec![
         ("Compaction stalls", stat.stall as f64),
         ("Compaction success", stat.success as f64),
