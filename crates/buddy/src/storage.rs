@@ -13,7 +13,7 @@ use crate::summary::{MOST_REGIONS, Summary};
 /// and CPUs meet each other less where they are small.
 const LEAST_ROWS: usize = 4;
 
-/// A zone's metadata: a [`Pageblock`] for each 512 frames, a state byte a frame, and for each region its lock, its skip
+/// A zone's metadata: a [`Pageblock`](pageblock_frame::Pageblock) for each 512 frames, a state byte a frame, and for each region its lock, its skip
 /// bits and its `FreeArea`.
 ///
 /// ```
