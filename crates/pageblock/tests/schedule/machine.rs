@@ -60,7 +60,7 @@ struct Shape {
 impl Shape {
     fn new(seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let frames = [3000, 6 << 9, 9001, 17 << 10, 40_000][random.random_range(0..5usize)];
+        let frames = [3000, 6 << 9, 9001, 17 << 10, 40_000, 140_000][random.random_range(0..6usize)];
         let nodes = 1 + u64::from(random.random_range(0..4u32) == 0);
         let (_, lists) = PcpConfig::PRESETS[[0, 1, 2, 3, 4, 5, 5, 5][random.random_range(0..8usize)]];
         let call_limit = [lists.call_limit, lists.call_limit, 3, 1][random.random_range(0..4usize)];
@@ -250,10 +250,10 @@ impl<P: Platform> Scene<P> {
                 self.allocate(some_order(), gfp, used);
             }
             150..310 => self.release(),
-            310..330 => (0..random(100)).for_each(|_| self.release()),
+            310..330 => (0..random(self.burst())).for_each(|_| self.release()),
             330..350 => {
                 let (gfp, used) = kernel_or_movable();
-                (0..random(100)).for_each(|_| self.allocate(Order::ZERO, gfp, used));
+                (0..random(self.burst())).for_each(|_| self.allocate(Order::ZERO, gfp, used));
             }
             350..360 => self.bulk(),
             360..372 => self.wrong_frees(),
@@ -291,6 +291,11 @@ impl<P: Platform> Scene<P> {
         let result = action();
         change(|(now, ever)| (now - 1, ever));
         result
+    }
+
+    /// Where memory is large enough for batches that change hands between CPUs, lists overflow and run dry.
+    fn burst(&self) -> usize {
+        if self.shape.frames > 30_000 { 1000 } else { 100 }
     }
 
     fn bulk(&self) {
