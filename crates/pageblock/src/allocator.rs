@@ -25,8 +25,8 @@ use crate::request::{Request, prepare};
 use crate::stats::Stats;
 use crate::zones::ZoneView;
 
-/// The page allocator of a machine `P`. Lives in a static; all its methods take `&self` and may be called from every CPU,
-/// and from interrupt handlers with [`Gfp::ATOMIC`].
+/// The page allocator of a machine `P`. Lives in a static; all its methods take `&self` and may be called from every
+/// CPU, and from interrupt handlers with [`Gfp::ATOMIC`].
 ///
 /// | field | legal values | who may change it |
 /// |---|---|---|
@@ -89,15 +89,15 @@ impl<P: Platform> PageAllocator<P> {
     /// [`InitError`]; nothing has changed.
     ///
     /// # Safety
-    /// Every byte that `regions` call usable, that no other of them covers, and that `config` does not reserve, is memory which
-    /// nothing uses and which is the allocator's from now on.
+    /// Every byte that `regions` call usable, that no other of them covers, and that `config` does not reserve, is
+    /// memory which nothing uses and which is the allocator's from now on.
     #[expect(unsafe_code, reason = "the kernel's word for what is in the memory map")]
     pub unsafe fn init(&self, regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<Stats, InitError> {
         self.start(|map| {
             let mut plan = Plan::new::<P>(map, regions, config)?;
             let place = plan.carve::<P>()?;
-            // SAFETY: 1. the frames are out of usable regions, which the caller says nothing uses, and out of the plan's map
-            // now, so that they are given to nobody. 2. They are neighbours.
+            // SAFETY: 1. the frames are out of usable regions, which the caller says nothing uses, and out of the
+            // plan's map now, so that they are given to nobody. 2. They are neighbours.
             plan.build::<P>(unsafe { claim_frames::<P>(place) })
         })
     }
@@ -119,8 +119,8 @@ impl<P: Platform> PageAllocator<P> {
         self.start(|map| Plan::new::<P>(map, regions, config)?.build::<P>(storage))
     }
 
-    /// The same for a simulated machine, whose frames are numbers without memory behind them: no promise is needed. Does not
-    /// compile for a platform that [has memory](Platform::HAS_MEMORY).
+    /// The same for a simulated machine, whose frames are numbers without memory behind them: no promise is needed.
+    /// Does not compile for a platform that [has memory](Platform::HAS_MEMORY).
     ///
     /// # Errors
     /// [`InitError`]; nothing has changed. [`InitError::StorageTooSmall`] says how much is needed.
@@ -148,8 +148,8 @@ impl<P: Platform> PageAllocator<P> {
         self.start(|map| Plan::new::<P>(map, regions, config)?.build::<P>(storage))
     }
 
-    /// Bytes of storage that [`init_with_storage`](Self::init_with_storage) needs for this map. The map is read on the stack, which takes
-    /// 12 KiB.
+    /// Bytes of storage that [`init_with_storage`](Self::init_with_storage) needs for this map. The map is read on the
+    /// stack, which takes 12 KiB.
     ///
     /// # Errors
     /// As initialisation would fail.
@@ -192,7 +192,8 @@ impl<P: Platform> PageAllocator<P> {
         self.alloc_order(Order::ZERO, gfp)
     }
 
-    /// Allocates a block of `order`, aligned to its size, from the node of the executing CPU or the nearest that has one.
+    /// Allocates a block of `order`, aligned to its size, from the node of the executing CPU or the nearest that has
+    /// one.
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
@@ -232,8 +233,8 @@ impl<P: Platform> PageAllocator<P> {
         Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
     }
 
-    /// Allocates exactly `frames` neighbouring frames, aligned to the next power of two; what a block of that size has more
-    /// stays free (`alloc_pages_exact()`).
+    /// Allocates exactly `frames` neighbouring frames, aligned to the next power of two; what a block of that size has
+    /// more stays free (`alloc_pages_exact()`).
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
@@ -326,8 +327,8 @@ impl<P: Platform> PageAllocator<P> {
         error
     }
 
-    /// Frees what a handle owned. The handle was made by this allocator, so that an error means that somebody else freed
-    /// its frames: it is counted.
+    /// Frees what a handle owned. The handle was made by this allocator, so that an error means that somebody else
+    /// freed its frames: it is counted.
     #[inline(always)]
     pub(crate) fn give_back(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) {
         if P::SMALL_CODE {
@@ -377,8 +378,8 @@ impl<P: Platform> PageAllocator<P> {
         self.inner.get().map(|inner| &inner.report)
     }
 
-    /// Gives the allocator more memory inside the spans of its zones: what the boot loader held, a ramdisk that is read.
-    /// Returns the number of frames; watermarks and reserves are computed anew.
+    /// Gives the allocator more memory inside the spans of its zones: what the boot loader held, a ramdisk that is
+    /// read. Returns the number of frames; watermarks and reserves are computed anew.
     ///
     /// # Errors
     /// [`AddError`]; nothing has changed.

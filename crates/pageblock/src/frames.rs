@@ -111,16 +111,16 @@ impl<'a, P: Platform> Frames<'a, P> {
         self.order.frames() * PAGE_SIZE
     }
 
-    /// The address of the first byte in the kernel's mapping of all memory, by [`Platform::phys_to_virt`]. Where the platform
-    /// [has no memory](Platform::HAS_MEMORY) nothing may be read or written there.
+    /// The address of the first byte in the kernel's mapping of all memory, by [`Platform::phys_to_virt`]. Where the
+    /// platform [has no memory](Platform::HAS_MEMORY) nothing may be read or written there.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> NonNull<u8> {
         P::phys_to_virt(self.phys())
     }
 
-    /// The memory of the block. It holds anything, unless the request was for [zeroed](crate::Gfp::ZERO) frames. Empty where the
-    /// platform [has no memory](Platform::HAS_MEMORY).
+    /// The memory of the block. It holds anything, unless the request was for [zeroed](crate::Gfp::ZERO) frames. Empty
+    /// where the platform [has no memory](Platform::HAS_MEMORY).
     #[must_use]
     #[inline]
     #[expect(unsafe_code, reason = "the frames behind a handle are its holder's alone")]
@@ -129,9 +129,10 @@ impl<'a, P: Platform> Frames<'a, P> {
             return &mut [];
         }
         let bytes = self.bytes() as usize;
-        // SAFETY: by promise 3 of `Platform` the pointer reaches the first frame for reads and writes as long as the allocator
-        // exists, and its neighbours at the same distance. The frames are usable memory by the contract of `init`, outside the
-        // metadata. This handle is the only one to them and is borrowed mutably. Bytes of any content are `MaybeUninit`.
+        // SAFETY: by promise 3 of `Platform` the pointer reaches the first frame for reads and writes as long as the
+        // allocator exists, and its neighbours at the same distance. The frames are usable memory by the contract of
+        // `init`, outside the metadata. This handle is the only one to them and is borrowed mutably. Bytes of any
+        // content are `MaybeUninit`.
         unsafe { core::slice::from_raw_parts_mut(self.as_ptr().cast().as_ptr(), bytes) }
     }
 
@@ -147,8 +148,8 @@ impl<'a, P: Platform> Frames<'a, P> {
     /// Makes a handle of a block that was [given up](Self::into_raw), or was split or bulk-allocated by number.
     ///
     /// # Safety
-    /// The caller owns the block: `owner` handed it out with this order, it was not freed since, no other handle to it exists, and
-    /// nothing uses its memory but through this handle from now on.
+    /// The caller owns the block: `owner` handed it out with this order, it was not freed since, no other handle to it
+    /// exists, and nothing uses its memory but through this handle from now on.
     #[inline(always)]
     #[expect(unsafe_code, reason = "the caller's word that the block is the caller's")]
     pub const unsafe fn from_raw(owner: &'a PageAllocator<P>, raw: RawFrames) -> Self {

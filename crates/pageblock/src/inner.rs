@@ -241,8 +241,8 @@ impl<P: Platform> Inner<P> {
         if parts().map(|(_, part)| part.len()).sum::<u64>() != range.len() {
             return Err(AddError::OutsideZones(range));
         }
-        // All is looked at first, so that a refusal leaves nothing behind. Spans of several nodes may interleave, so that a frame
-        // inside a zone of the region's node may be another zone's.
+        // All is looked at first, so that a refusal leaves nothing behind. Spans of several nodes may interleave, so
+        // that a frame inside a zone of the region's node may be another zone's.
         for zone in self.zones {
             if let Some(taken) = first_managed(zone, range.intersect(zone.span())) {
                 return Err(AddError::Overlap(taken));

@@ -50,18 +50,18 @@ impl<P: Platform> PageAllocator<P> {
         result
     }
 
-    /// What a CPU calls when it has been kicked ([`Hooks::kick`](crate::Hooks::kick)): it answers the requests of others. Safe in interrupt
-    /// handlers.
+    /// What a CPU calls when it has been kicked ([`Hooks::kick`](crate::Hooks::kick)): it answers the requests of
+    /// others. Safe in interrupt handlers.
     pub fn handle_kick(&self) {
         self.lists().for_each(PcpLists::handle_kick);
     }
 
-    /// This CPU goes offline: from now on it allocates and frees past its lists, which [`take_over`](Self::take_over) or any
-    /// [`drain`](Self::drain) empties.
+    /// This CPU goes offline: from now on it allocates and frees past its lists, which [`take_over`](Self::take_over)
+    /// or any [`drain`](Self::drain) empties.
     ///
     /// # Errors
-    /// [`PcpError::Busy`] if it is offline already, or this is an interrupt on top of an allocation. Nothing has changed then: the
-    /// CPU is online in every zone or in none.
+    /// [`PcpError::Busy`] if it is offline already, or this is an interrupt on top of an allocation. Nothing has
+    /// changed then: the CPU is online in every zone or in none.
     pub fn go_offline(&self) -> Result<(), PcpError> {
         let _here = Pinned::<P>::new();
         let lists = || self.lists().filter(|lists| lists.cpus() > 0);
@@ -78,8 +78,8 @@ impl<P: Platform> PageAllocator<P> {
     /// Empties the lists of a CPU that is offline.
     ///
     /// # Errors
-    /// [`PcpError::Online`] if it is not, [`PcpError::NoSuchCpu`]. The lists of all zones in which the CPU is offline are empty
-    /// all the same.
+    /// [`PcpError::Online`] if it is not, [`PcpError::NoSuchCpu`]. The lists of all zones in which the CPU is offline
+    /// are empty all the same.
     pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
         let lists = self.lists().filter(|lists| lists.cpus() > 0);
         let mut result = Ok(());

@@ -105,7 +105,8 @@ impl<P: Platform> Request<P> {
         if self.avoids_mixing() { flags | AllocFlags::NOFRAGMENT } else { flags }
     }
 
-    /// Mixing is avoided until reclaim and compaction have been tried, on a platform that has either, and the last attempt after them.
+    /// Mixing is avoided until reclaim and compaction have been tried, on a platform that has either, and the last
+    /// attempt after them.
     pub(crate) fn avoids_mixing(&self) -> bool {
         !P::SMALL_CODE
             && (P::hooks().reclaimer().is_some() || P::hooks().migrator().is_some())
@@ -161,8 +162,8 @@ impl<P: Platform> Request<P> {
         })
     }
 
-    /// Nothing else has helped: no request fails for the sake of pure pageblocks, or of a boost, which is what kswapd is to free and not
-    /// a reserve.
+    /// Nothing else has helped: no request fails for the sake of pure pageblocks, or of a boost, which is what kswapd
+    /// is to free and not a reserve.
     #[cold]
     pub(crate) fn at_last(&self) -> Option<Pfn> {
         if P::SMALL_CODE {
@@ -216,8 +217,8 @@ impl<P: Platform> Request<P> {
         if !zone.frames_ok(self.order, mark, self.limit, flags) {
             return self.above_unboosted(zone, flags);
         }
-        // Whether there is a block of the order at all, the zone finds out itself; but for a caller who cannot wait it would
-        // look into the high-order atomic reserve, which this caller may not use.
+        // Whether there is a block of the order at all, the zone finds out itself; but for a caller who cannot wait it
+        // would look into the high-order atomic reserve, which this caller may not use.
         let reserve_would_serve = flags.contains(AllocFlags::NON_BLOCK)
             && self.order > Order::ZERO
             && !flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM);
@@ -230,7 +231,8 @@ impl<P: Platform> Request<P> {
         committed == 0 || zone.free_frames() >= committed + self.order.frames()
     }
 
-    /// A single frame for a caller that cannot wait need not leave the boost alone, nor need anyone in the last attempt.
+    /// A single frame for a caller that cannot wait need not leave the boost alone, nor need anyone in the last
+    /// attempt.
     fn above_unboosted(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
         let at_min = !flags.intersects(AllocFlags::WMARK_LOW | AllocFlags::WMARK_HIGH);
         let atomic = self.order == Order::ZERO && self.gfp.contains(Gfp::ATOMIC_BIT);

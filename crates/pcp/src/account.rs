@@ -21,8 +21,8 @@ impl Tune {
 }
 
 impl<P: Platform> PcpLists<'_, P> {
-    /// Blocks that an empty list asks for (`nr_pcp_alloc()`, Linux 6.7, for the self-tuned one: only refills of single frames
-    /// double).
+    /// Blocks that an empty list asks for (`nr_pcp_alloc()`, Linux 6.7, for the self-tuned one: only refills of single
+    /// frames double).
     pub(crate) fn accounted_refill(&self, lists: &mut CpuLists<'_>, list: List) -> u32 {
         let sizes = self.sizes();
         let order = list.order();

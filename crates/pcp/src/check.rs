@@ -80,8 +80,8 @@ impl<P: Platform> PcpLists<'_, P> {
         self.areas.frames_held(cpu)
     }
 
-    /// Batches of the depot that hold blocks, or are a CPU's next one: 0 only if the depot holds nothing. One look, where
-    /// [`frames_in_depot`](Self::frames_in_depot) looks at every list.
+    /// Batches of the depot that hold blocks, or are a CPU's next one: 0 only if the depot holds nothing. One look,
+    /// where [`frames_in_depot`](Self::frames_in_depot) looks at every list.
     #[must_use]
     pub fn batches_in_use(&self) -> u32 {
         self.depot.in_use()

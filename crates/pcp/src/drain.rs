@@ -12,7 +12,7 @@ use crate::sizing::Sizes;
 /// Rounds that a CPU which comes back waits for another to leave its lists.
 const ONLINE_SPINS: u32 = 1 << 16;
 
-/// Blocks that go back at once for the sake of a request.
+/// Blocks that go back at first for the sake of a request.
 const PART: u32 = 8;
 
 /// How far a drain has come.
@@ -24,7 +24,8 @@ const PART: u32 = 8;
 pub enum Drain {
     /// The lists are empty.
     Done,
-    /// The CPU has been asked and kicked: it will answer soon. It hands out nothing from its lists until it has emptied them.
+    /// The CPU has been asked and kicked: it will answer soon. It hands out nothing from its lists until it has emptied
+    /// them.
     Kicked,
     /// The CPU has been asked, and nothing kicked it: its next operation answers. To wait for it is of no use.
     Requested,
@@ -172,23 +173,26 @@ impl<P: Platform> PcpLists<'_, P> {
         while !self.drain_some(lists, u32::MAX) {}
     }
 
-    /// Gives a part of what this CPU's lists and the depot hold back to the zone, and another, until `enough` or nothing is left: blocks of
-    /// `order` first, then larger ones from the smallest up, then smaller ones, which may merge, from the largest down. So a request gets
-    /// a block at little cost, and most of the lists stay as they are. True if anything went back.
+    /// Gives a part of what this CPU's lists and the depot hold back to the zone, and a larger one, until `enough` or
+    /// nothing is left: blocks of `order` first, then larger ones from the smallest up, then smaller ones, which may
+    /// merge, from the largest down. So a request gets a block at little cost, and most of the lists stay as they are.
+    /// True if anything went back.
     pub fn give_back_until(&self, order: Order, enough: impl Fn() -> bool) -> bool {
         let Some(mut guard) = self.areas.enter() else { return false };
         let lists = guard.lists_mut();
         let first = order.index() * TYPES;
-        let mut given = false;
+        let (mut given, mut part) = (false, PART);
         let sufficient = List::places().skip(first);
         let smaller = (0..first.min(LISTS)).rev().filter_map(|place| List::places().nth(place));
         for list in sufficient.chain(smaller) {
             while lists.len(list) > 0 || (self.depot.depth(list) > 0 && self.pop_batch(lists, list) > 0) {
                 given = true;
-                self.give_back(lists, list, PART);
+                self.give_back(lists, list, part);
                 if enough() {
                     return true;
                 }
+                // The less it helps, the less often it is asked.
+                part = part.saturating_mul(2);
             }
         }
         given

@@ -65,8 +65,8 @@ impl<P: Platform> PcpLists<'_, P> {
         Some(pfn)
     }
 
-    /// True if it is known without a lock that the zone refuses. A type that cannot move has to ask, so that compaction is told that
-    /// it needs a whole pageblock.
+    /// True if it is known without a lock that the zone refuses. A type that cannot move has to ask, so that compaction
+    /// is told that it needs a whole pageblock.
     fn has_nothing(&self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> bool {
         const RESERVE: AllocFlags = AllocFlags::HIGHATOMIC.union(AllocFlags::NON_BLOCK).union(AllocFlags::OOM);
         order > Order::ZERO

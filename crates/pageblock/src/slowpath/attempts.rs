@@ -18,21 +18,22 @@ pub(super) fn at_min<P: Platform>(climb: &Climb<P>) -> Step {
     got(climb.request.walk(climb.flags()))
 }
 
-/// Reclaim and compaction were tried once: from now on mixing migrate types costs less than another try. Looks again at once, before
-/// anything dearer is asked for.
+/// Reclaim and compaction were tried once: from now on mixing migrate types costs less than another try. Looks again at
+/// once, before anything dearer is asked for.
 pub(super) fn may_mix<P: Platform>(climb: &mut Climb<P>) -> Step {
     let refrained = climb.refrains();
     climb.mixes = true;
     if refrained { at_min(climb) } else { Step::Continue(()) }
 }
 
-/// High watermarks of free memory above which reclaim for the sake of pure pageblocks ends. With one, requests mix what kswapd has just
-/// freed for a boost: `stress-highalloc` (1 GiB, thp) got 76, 87 and 96 percent rather than 78, 90 and 98, `thpfioscale` 4 mixings
-/// rather than 0; with four neither. Under the load of `tests/allocator/series.rs`, where nothing moves, four leave 178 mixings, eight 39.
+/// High watermarks of free memory above which reclaim for the sake of pure pageblocks ends. With one, requests mix what
+/// kswapd has just freed for a boost: `stress-highalloc` (1 GiB, thp) got 76, 87 and 96 percent rather than 78, 90 and
+/// 98, `thpfioscale` 4 mixings rather than 0; with four neither. Under the load of `tests/allocator/series.rs`, where
+/// nothing moves, four leave 178 mixings, eight 39.
 const PLENTY: u64 = 6;
 
-/// Where much is free, if only in pageblocks of other types, reclaim would add to it in vain: mixing comes first. Otherwise a page cache
-/// would never use what the kernel has left of its pageblocks.
+/// Where much is free, if only in pageblocks of other types, reclaim would add to it in vain: mixing comes first.
+/// Otherwise a page cache would never use what the kernel has left of its pageblocks.
 pub(super) fn mix_if_plenty<P: Platform>(climb: &mut Climb<P>) -> Step {
     let (limit, flags) = (climb.request.limit, climb.flags());
     let plenty = |zone: &Zone<'_>| {
@@ -57,8 +58,8 @@ pub(super) fn cannot_wait<P: Platform>(climb: &Climb<P>) -> Step {
     if climb.has(Gfp::DIRECT_RECLAIM) { Step::Continue(()) } else { give_up(AllocError::OutOfMemory) }
 }
 
-/// Who frees memory by using it does not wait for others who do, and who is in the middle of reclaim does not begin anew: the
-/// latter gets what is there (`PF_MEMALLOC`), or is told what it did.
+/// Who frees memory by using it does not wait for others who do, and who is in the middle of reclaim does not begin
+/// anew: the latter gets what is there (`PF_MEMALLOC`), or is told what it did.
 pub(super) fn cannot_reclaim<P: Platform>(climb: &Climb<P>) -> Step {
     if climb.has(Gfp::MEMALLOC) {
         return give_up(AllocError::OutOfMemory);
@@ -73,8 +74,8 @@ pub(super) fn cannot_reclaim<P: Platform>(climb: &Climb<P>) -> Step {
     give_up(AllocError::Recursion)
 }
 
-/// Gives pageblocks of the high-order atomic reserve to the request's migrate type, one by one, and tries again, until there
-/// is none left.
+/// Gives pageblocks of the high-order atomic reserve to the request's migrate type, one by one, and tries again, until
+/// there is none left.
 pub(super) fn unreserve<P: Platform>(climb: &Climb<P>) -> Step {
     let request = &climb.request;
     while request.zones().any(|zone| zone.unreserve_highatomic::<P>(Unreserve::Last, request.migrate_type)) {
@@ -83,8 +84,8 @@ pub(super) fn unreserve<P: Platform>(climb: &Climb<P>) -> Step {
     Step::Continue(())
 }
 
-/// The last attempt of a request that must not fail: with access to half of the min reserve, which a boost, what kswapd is to free, does
-/// not raise.
+/// The last attempt of a request that must not fail: with access to half of the min reserve, which a boost, what kswapd
+/// is to free, does not raise.
 pub(super) fn must_not_fail<P: Platform>(climb: &Climb<P>) -> Step {
     if !climb.has(Gfp::NOFAIL) {
         return Step::Continue(());

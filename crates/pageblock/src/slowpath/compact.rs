@@ -7,8 +7,8 @@ use pageblock_frame::{Gfp, Hooks, MigrateType, Order, Pfn, Platform};
 use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, give_up, got};
 use crate::error::AllocError;
 
-/// Compacts the zones of the list until one has a block (`__alloc_pages_direct_compact()`). Free frames on per-CPU lists are
-/// in the way as much as others: they are asked back first, and a synchronous attempt waits for them.
+/// Compacts the zones of the list until one has a block (`__alloc_pages_direct_compact()`). Free frames on per-CPU
+/// lists are in the way as much as others: they are asked back first, and a synchronous attempt waits for them.
 pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> Step {
     let Some(owner) = P::hooks().migrator() else { return Step::Continue(()) };
     let request = climb.request;
@@ -23,7 +23,8 @@ pub(super) fn compact<P: Platform>(climb: &mut Climb<P>, priority: Priority) -> 
     got(pfn)
 }
 
-/// Compacts the zones of the list for a block as `direct` says, looks again, and accounts for both where the rules of the time say.
+/// Compacts the zones of the list for a block as `direct` says, looks again, and accounts for both where the rules of
+/// the time say.
 pub(super) fn attempt<P: Platform>(
     climb: &Climb<P>,
     (owner, scope): (&'static (dyn Migrate + Sync), ReclaimScope<P>),

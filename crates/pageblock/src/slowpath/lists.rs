@@ -43,9 +43,9 @@ impl Seen {
     }
 }
 
-/// What the last drain came to. Requests that it could not help are refused without another one until more is free than was then. What
-/// comes and goes meanwhile, or is freed to other CPUs' lists, is found by the drain that comes after some refusals. All fields are
-/// hints: Relaxed, and lost updates cost a drain.
+/// What the last drain came to. Requests that it could not help are refused without another one until more is free than
+/// was then. What comes and goes meanwhile, or is freed to other CPUs' lists, is found by the drain that comes after
+/// some refusals. All fields are hints: Relaxed, and lost updates cost a drain.
 ///
 /// | field | legal values | changed by |
 /// |---|---|---|
@@ -92,8 +92,8 @@ impl LastDrain {
     }
 }
 
-/// On a platform where nothing moves memory or gives it up: true if the request would climb the short ladder in vain, as one before it
-/// did. The zones cannot serve it, and lists and depots hold no more than they did then.
+/// On a platform where nothing moves memory or gives it up: true if the request would climb the short ladder in vain,
+/// as one before it did. The zones cannot serve it, and lists and depots hold no more than they did then.
 #[inline]
 pub(crate) fn is_refused_again<P: Platform>(request: &Request<P>) -> bool {
     request.inner.last_drain.left.load(Ordering::Relaxed) > 0 && looks_refused(request)
@@ -116,8 +116,8 @@ fn looks_refused<P: Platform>(request: &Request<P>) -> bool {
     refused
 }
 
-/// On the short ladder: what the lists of this CPU and of a few others hold, unless it is known to be of no use. Other CPUs are asked
-/// only by a request that can wait. The price does not grow with the number of CPUs.
+/// On the short ladder: what the lists of this CPU and of a few others hold, unless it is known to be of no use. Other
+/// CPUs are asked only by a request that can wait. The price does not grow with the number of CPUs.
 pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
     let request = &climb.request;
     let last_drain = &request.inner.last_drain;
@@ -141,8 +141,8 @@ pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
     step
 }
 
-/// Empties the lists of other CPUs: of all for a request that must not fail, else of some that hold something, beginning where the last
-/// request ended. True if they held anything.
+/// Empties the lists of other CPUs: of all for a request that must not fail, else of some that hold something,
+/// beginning where the last request ended. True if they held anything.
 fn drain_others<P: Platform>(climb: &Climb<P>, own: CpuId, must: bool) -> bool {
     let inner = climb.request.inner;
     let (most_drained, most_seen) = if must { (usize::MAX, usize::MAX) } else { (MAX_DRAINED, MAX_SEEN) };
@@ -163,8 +163,8 @@ fn drain_others<P: Platform>(climb: &Climb<P>, own: CpuId, must: bool) -> bool {
     drained > 0
 }
 
-/// Empties the lists of one CPU in the zones of the request. True if that may have helped: they held something, and the CPU is this one, or
-/// has been kicked.
+/// Empties the lists of one CPU in the zones of the request. True if that may have helped: they held something, and the
+/// CPU is this one, or has been kicked.
 fn drain_of<P: Platform>(climb: &Climb<P>, cpu: CpuId) -> bool {
     let request = &climb.request;
     let mut helped = false;
@@ -186,7 +186,8 @@ pub(super) fn drain_own_lists<P: Platform>(climb: &Climb<P>) -> Step {
     give_back_own(climb, Pinned::<P>::new().cpu())
 }
 
-/// Gives back as much of what this CPU's lists hold as the request needs, and all of it if it is refused what that has made.
+/// Gives back as much of what this CPU's lists hold as the request needs, and all of it if it is refused what that has
+/// made.
 fn give_back_own<P: Platform>(climb: &Climb<P>, own: CpuId) -> Step {
     let request = &climb.request;
     let mut helped = false;
@@ -213,8 +214,9 @@ pub(super) fn drain_all_lists<P: Platform>(climb: &Climb<P>) -> Step {
     if drain_zones(request.inner, request.zones(), SPINS) { at_min(climb) } else { Step::Continue(()) }
 }
 
-/// Empties the lists of some zones: this CPU's at once, the others' by request. Waits `spins` rounds for each zone in which a CPU was
-/// kicked; a CPU that has not answered by then does not help the caller. True if the lists held anything.
+/// Empties the lists of some zones: this CPU's at once, the others' by request. Waits `spins` rounds for each zone in
+/// which a CPU was kicked; a CPU that has not answered by then does not help the caller. True if the lists held
+/// anything.
 pub(crate) fn drain_zones<P: Platform>(
     inner: &Inner<P>,
     zones: impl Iterator<Item = &'static Zone<'static>>,

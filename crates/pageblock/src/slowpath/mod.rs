@@ -19,7 +19,8 @@
 //! at_last            again, whatever that mixes, and with the watermarks' boost
 //! ```
 //!
-//! The order of the rungs: `linux_6_1.rs` reads as `__alloc_pages_slowpath()` of its time (and, with the feature `history`,
+//! The order of the rungs: `linux_6_1.rs` reads as `__alloc_pages_slowpath()` of its time (and, with the feature
+//! `history`,
 //! `history/linux_3_13.rs`); `alone.rs` is what remains of them on a platform where nobody moves memory or gives
 //! it up, and then the rest is not linked.
 //!
@@ -84,7 +85,8 @@ struct Climb<P: Platform> {
     reclaim: Reclaimed,
     /// Times that the last resort was asked for, or hoped for.
     emergencies: u32,
-    /// Reclaim and compaction were tried, so that mixing migrate types is allowed. Only ever set, by [`may_mix`](attempts::may_mix).
+    /// Reclaim and compaction were tried, so that mixing migrate types is allowed. Only ever set, by
+    /// [`may_mix`](attempts::may_mix).
     mixes: bool,
 }
 

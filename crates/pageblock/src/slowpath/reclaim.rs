@@ -29,8 +29,8 @@ impl<P: Platform> Climb<P> {
     }
 }
 
-/// Makes owners free memory, and tries again if that was of use (`__alloc_pages_direct_reclaim()`). Waits for kswapd first if
-/// the reserve is nearly used up.
+/// Makes owners free memory, and tries again if that was of use (`__alloc_pages_direct_reclaim()`). Waits for kswapd
+/// first if the reserve is nearly used up.
 pub(super) fn reclaim<P: Platform>(climb: &mut Climb<P>) -> Step {
     reclaim_for(climb, climb.request.order)
 }

@@ -52,7 +52,8 @@ impl<P: Platform> ReclaimScope<P> {
         Self::with(Depth::enter(inner)?)
     }
 
-    /// For a background thread: however many reclaim, and perhaps wait for this one. `None` if the caller reclaims already.
+    /// For a background thread: however many reclaim, and perhaps wait for this one. `None` if the caller reclaims
+    /// already.
     pub(crate) fn enter_thread(inner: &'static Inner<P>) -> Option<Self> {
         let (depth, _) = Depth::deeper(inner)?;
         Self::with(depth)

@@ -28,8 +28,8 @@ pub(super) fn wake_threads<P: Platform>(request: &Request<P>) {
     }
 }
 
-/// Wakes the reclaim thread of a zone's node unless there is enough free for `order` in zones up to `limit`. True if it works, or
-/// will.
+/// Wakes the reclaim thread of a zone's node unless there is enough free for `order` in zones up to `limit`. True if it
+/// works, or will.
 pub(crate) fn wake_kswapd<P: Platform>(
     inner: &'static Inner<P>,
     zone: &'static Zone<'static>,

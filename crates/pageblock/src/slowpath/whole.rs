@@ -1,7 +1,8 @@
-//! A whole pageblock for a type that cannot move, so that it need not mix: what a pageblock of movable memory held is moved elsewhere.
+//! A whole pageblock for a type that cannot move, so that it need not mix: what a pageblock of movable memory held is
+//! moved elsewhere.
 //!
-//! One pageblock serves hundreds of such requests, and no page has to go for it but to make room for them. Reclaim alone would free
-//! frames all over memory, few of which the request could use without mixing.
+//! One pageblock serves hundreds of such requests, and no page has to go for it but to make room for them. Reclaim
+//! alone would free frames all over memory, few of which the request could use without mixing.
 
 use pageblock_buddy::{Patience, Servable};
 use pageblock_compaction::{DirectRequest, Priority};
@@ -27,8 +28,8 @@ impl<P: Platform> Climb<P> {
         self.wants_whole() && compacts && self.has(Gfp::DIRECT_RECLAIM) && !self.has(Gfp::MEMALLOC) && self.is_starved()
     }
 
-    /// The preferred zone has nothing of the request's type, and no pageblock to claim. Otherwise it is memory that is short, and
-    /// a few frames will do.
+    /// The preferred zone has nothing of the request's type, and no pageblock to claim. Otherwise it is memory that is
+    /// short, and a few frames will do.
     fn is_starved(&self) -> bool {
         let request = &self.request;
         request.zones().find(|zone| zone.managed() > 0).is_some_and(|zone| {
@@ -39,7 +40,8 @@ impl<P: Platform> Climb<P> {
     }
 }
 
-/// Moves memory until a pageblock is free; reclaims what that lacks, unless failing is fine. If it cannot be had, mixes.
+/// Moves memory until a pageblock is free; reclaims what that lacks, unless failing is fine. If it cannot be had,
+/// mixes.
 pub(super) fn whole_pageblock<P: Platform>(climb: &mut Climb<P>) -> Step {
     if !climb.may_gather() {
         return Step::Continue(());
@@ -53,8 +55,8 @@ pub(super) fn whole_pageblock<P: Platform>(climb: &mut Climb<P>) -> Step {
 
 type Gathered = core::ops::ControlFlow<Result<pageblock_frame::Pfn, crate::AllocError>, CompactResult>;
 
-/// Compacts for a pageblock and leaves it free; then looks again. Waits for locks, so that a failure is remembered and a
-/// request now and then tries again, rather than each.
+/// Compacts for a pageblock and leaves it free; then looks again. Waits for locks, so that a failure is remembered and
+/// a request now and then tries again, rather than each.
 fn gather<P: Platform>(climb: &Climb<P>) -> Gathered {
     let request = climb.request;
     let Some(owner) = P::hooks().migrator() else { return Gathered::Continue(CompactResult::Deferred) };

@@ -105,8 +105,8 @@ impl<'a> CpuLists<'a> {
         }
     }
 
-    /// Answers signals, which have been carried out before this call, and makes the first `frames` frames visible, whose state bytes may be
-    /// read. Returns those that were set.
+    /// Answers signals, which have been carried out before this call, and makes the first `frames` frames visible,
+    /// whose state bytes may be read. Returns those that were set.
     pub(crate) fn answer(&self, done: Signals, frames: u32) -> Signals {
         self.area().answer(done, frames.min(self.common().frames))
     }
