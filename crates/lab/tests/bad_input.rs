@@ -164,7 +164,45 @@ fn traces_that_cannot_be_replayed_are_refused_with_what_was_expected() {
 
 #[test]
 fn states_that_are_damaged_are_refused() {
-    let cases: [(&str, &[u8]); 12] = [
+    let gigantic = b"Node 0, zone DMA\n pages free 1\n present 5\n managed 5\n spanned 99999999999999\n start_pfn: 1\n";
+    let movable_first =
+        b"Node 0, zone Movable\n pages free 5\n present 3999\n managed 3840\n spanned 4095\n start_pfn: 1\n\
+        Node 0, zone DMA32\n pages free 5\n present 4096\n managed 4096\n spanned 4096\n start_pfn: 4096\n";
+    let cases: [(&str, &[u8]); 46] = [
+        ("kpageflags.rle", b""),
+        ("zoneinfo", gigantic),
+        ("zoneinfo", movable_first),
+        ("iomem", b"\0\0\0"),
+        ("iomem", b"zz-10 : System RAM\n"),
+        ("iomem", b"10-0 : System RAM\n"),
+        ("iomem", b"0-fffffffffffffffff : System RAM\n"),
+        ("iomem", b"\x1f\x8b\x08"),
+        ("iomem", b"00000000-00000fff : Reserved\n"),
+        ("buddyinfo", b"Node x, zone DMA 1\n"),
+        ("buddyinfo", b"Node 999, zone DMA 1\n"),
+        ("buddyinfo", b"Node 0\n"),
+        ("buddyinfo", b"Node 0, zone DMA -1\n"),
+        ("buddyinfo", b"Node 0, zone DMA 99999999999999999999999\n"),
+        ("buddyinfo", b"\x1b[31m\n"),
+        ("buddyinfo", b"PERFILE2"),
+        ("zoneinfo", b"Node 0, zone DMA\n  pages free -1\n"),
+        ("zoneinfo", b"Node 0, zone DMA\n"),
+        ("zoneinfo", b"pages free 1\n"),
+        ("zoneinfo", b"Node 0, zone \x1b\n  pages free x\n"),
+        ("zoneinfo", b"Node 0, zone DMA\n protection: 1, 2\n"),
+        ("zoneinfo", b"Node 0, zone HighMem\n present 5\n start_pfn: 1\n spanned 5\n"),
+        ("zoneinfo", b"\xff\xff\xff"),
+        ("pagetypeinfo", b""),
+        ("pagetypeinfo", b"Page block order: x\n"),
+        ("pagetypeinfo", b"\x07\n"),
+        ("pagetypeinfo", b"\x28\xb5\x2f\xfd\xff"),
+        ("kpageflags.rle", b"0 16\n"),
+        ("kpageflags.rle", b"x 16 R\n"),
+        ("kpageflags.rle", b"0 16 Q\n"),
+        ("kpageflags.rle", b"0 16 R extra\n"),
+        ("kpageflags.rle", b"0 -5 R\n"),
+        ("kpageflags.rle", b"ffffffffffffffff 16 F\n"),
+        ("kpageflags.rle", b"0 18446744073709551615 F\n"),
         ("iomem", b""),
         ("iomem", b"0-1 System RAM\n"),
         ("iomem", b"\x1b[31m\n"),
@@ -197,7 +235,19 @@ fn states_that_are_damaged_are_refused() {
 #[test]
 fn maps_that_are_none_are_refused() {
     let directory = TempDir::new().unwrap();
-    let cases: [(&str, Vec<u8>); 7] = [
+    let cases: [(&str, Vec<u8>); 19] = [
+        ("a file of perf", b"PERFILE2".to_vec()),
+        ("zstd of 4 bytes", b"\x28\xb5\x2f\xfd".to_vec()),
+        ("zeroes", vec![0; 4]),
+        ("only ends of lines", b"\n\n\n".to_vec()),
+        ("no memory", b"00000000-00000fff : Reserved\n".to_vec()),
+        ("two bytes of memory", b"BIOS-e820: [mem 0x0-0x1] usable\n".to_vec()),
+        ("too little memory", b"0-1ffff : System RAM\n".to_vec()),
+        ("an entry of words", b"BIOS-e820: [mem zz] usable\n".to_vec()),
+        ("all addresses", b"0-ffffffffffffffff : System RAM\n".to_vec()),
+        ("an end before the start", b"10-0 : System RAM\n".to_vec()),
+        ("JSON", b"{\"a\": 1}\n".to_vec()),
+        ("HTML", b"<html>\n".to_vec()),
         ("empty", Vec::new()),
         ("noise", noise()),
         ("words", b"these are words\n".to_vec()),
@@ -216,7 +266,44 @@ fn maps_that_are_none_are_refused() {
 
 #[test]
 fn command_lines_that_are_wrong_are_status_2() {
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 53] = [
+        (&["replay", "a", "--rules"], "linux-6.18"),
+        (&["replay", "a", "--rules", "linux-9.9"], "linux-6.18"),
+        (&["replay", "a", "--rules", ""], "linux-6.18"),
+        (&["replay", "a", "--rules", ","], "linux-6.18"),
+        (&["replay", "a", "--rules", "default,"], "linux-6.18"),
+        (&["replay", "a", "--out"], "<DIR>"),
+        (&["replay", "a", "--out", ""], "<DIR>"),
+        (&["replay", "a", "--state"], "<DIR>"),
+        (&["replay", "a", "--perfetto"], "<FILE>"),
+        (&["replay", ""], "<TRACE>"),
+        (&["replay", "a", "--json=yes"], "unexpected value"),
+        (&["replay", "a", "--lenient=1"], "unexpected value"),
+        (&["replay", "a", "--color"], "always"),
+        (&["-qq"], "cannot be used"),
+        (&["-v", "-v"], "cannot be used"),
+        (&["map", "a", "--reserve"], "<RANGE>"),
+        (&["map", "a", "--reserve", "1M.."], "a number of bytes"),
+        (&["map", "a", "--reserve", "..1M"], "a number of bytes"),
+        (&["map", "a", "--reserve", "1..2..3"], "a number of bytes"),
+        (&["map", "a", "--reserve", "0xzz..1"], "a number of bytes"),
+        (&["map", "a", "--reserve", "1K..1Q"], "a number of bytes"),
+        (&["map", "a", "--reserve-low", "1Q"], "a number of bytes"),
+        (&["map", "a", "--movable", "1.5.5G"], "a number of bytes"),
+        (&["map", "a", "--movable", "-1"], "unexpected argument"),
+        (&["map", "a", "--cpus", "1.5"], "expected 1 to 8192"),
+        (&["map", "a", "--cpus", "x"], "expected 1 to 8192"),
+        (&["map", "a", "--cpus", ""], "expected 1 to 8192"),
+        (&["pagetypeinfo"], "<TRACE>"),
+        (&["zoneinfo"], "<TRACE>"),
+        (&["vmstat"], "<TRACE>"),
+        (&["extfrag"], "<TRACE>"),
+        (&["vmstat", "a", "b"], "unexpected argument"),
+        (&["help", "nothing"], "unrecognized"),
+        (&["completions"], "<SHELL>"),
+        (&["completions", "csh"], "zsh"),
+        (&["run", "highalloc", "--jobs", "0"], "expected 1 to 1024"),
+        (&["run", "highalloc", "--jobs", "99999999999999999999"], "expected 1 to 1024"),
         (&["repaly"], "replay"),
         (&["\x1b[31m"], "unrecognized"),
         (&["replay"], "<TRACE>"),
@@ -248,7 +335,16 @@ fn files_that_are_not_there_or_cannot_be_written_are_named() {
     fs::write(&file, "").unwrap();
     let trace = fixture().join("trace.txt");
     let (trace, file, folder) = (trace.to_str().unwrap(), file.to_str().unwrap(), directory.path().to_str().unwrap());
-    let cases: [(&[&str], &str); 8] = [
+    let below = format!("{trace}/x");
+    let cases: [(&[&str], &str); 16] = [
+        (&["replay", trace, "--out", &below], "cannot be made"),
+        (&["replay", trace, "--perfetto", "/nonexist/x"], "/nonexist/x cannot be written"),
+        (&["replay", trace, "--perfetto", folder], "cannot be written"),
+        (&["replay", "--", "--json"], "--json: expected a readable trace file"),
+        (&["vmstat", trace, "--state", "/nonexist"], "/nonexist: expected a directory"),
+        (&["zoneinfo", "/nonexist"], "/nonexist: expected a readable trace file"),
+        (&["extfrag", folder], "found a directory"),
+        (&["map", "/dev/null"], "expected at least one"),
         (&["replay", "/nonexist"], "/nonexist: expected a readable trace file"),
         (&["replay", folder], "found a directory"),
         (&["replay", trace, "--state", "/nonexist"], "/nonexist: expected a directory"),
@@ -269,7 +365,13 @@ fn files_that_are_not_there_or_cannot_be_written_are_named() {
 fn printing() -> Vec<Vec<String>> {
     let (trace, map) = (fixture().join("trace.txt"), fixture().join("before/iomem"));
     let (trace, map) = (trace.to_str().unwrap(), map.to_str().unwrap());
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 15] = [
+        &["zoneinfo", trace],
+        &["vmstat", trace],
+        &["extfrag", trace],
+        &["replay", trace, "--rules", "linux-6.18,default"],
+        &["completions", "bash"],
+        &["man"],
         &["replay", trace],
         &["replay", "-v", trace],
         &["replay", trace, "--json"],
@@ -325,4 +427,21 @@ fn nothing_is_written_where_nothing_was_asked_for() {
     assert!(text.lines().all(|line| line.chars().count() <= 80 || line.starts_with("Report: ")), "{text}");
     fs::create_dir(here.path().join("target")).unwrap();
     assert!(run(&[]).ends_with("\nReport: target/report/index.html\n"));
+}
+
+#[test]
+fn a_trace_for_perfetto_has_a_process_a_machine() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("trace.json");
+    let mut command = pageblock();
+    command.args(["replay", "-q", "--rules", "linux-6.1,default,linux-6.1"]).arg(fixture().join("trace.txt"));
+    let output = command.arg("--out").arg(directory.path()).arg("--perfetto").arg(&file).output().unwrap();
+    assert_eq!(decent("perfetto", &output).0, 0);
+    let trace: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named: Vec<_> = events.iter().filter(|event| event["name"] == "process_name").collect();
+    let names: Vec<_> = named.iter().map(|event| event["args"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Linux", "linux-6.1", "default"]);
+    let last = events.iter().rev().find(|event| event["name"] == "free frames").unwrap();
+    assert_eq!((&last["pid"], &last["args"]["value"], &last["ph"]), (&3.into(), &7045.into(), &"C".into()));
 }

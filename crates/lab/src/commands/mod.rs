@@ -4,6 +4,8 @@ pub mod map;
 mod proc;
 mod replay;
 mod run;
+#[cfg(feature = "completions")]
+mod shell;
 
 use std::process::ExitCode;
 
@@ -15,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   pageblock                                  replay the bundled trace and report
   pageblock replay TRACE --state DIR         replay a trace of another machine
+  pageblock replay T --rules linux-6.1,default   a release beside ours
   zstd -dc T | pageblock replay - --state D  the same from standard input
   pageblock map /proc/iomem                  zones of this machine (as root)
   pageblock run --list                       the experiments
@@ -80,6 +83,12 @@ enum Command {
     Extfrag(proc::ProcArgs),
     /// Run an experiment on a simulated machine; --list names them
     Run(run::RunArgs),
+    /// Print the completions for a shell
+    #[cfg(feature = "completions")]
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page
+    #[cfg(feature = "completions")]
+    Man,
 }
 
 /// Runs the command line.
@@ -104,6 +113,10 @@ pub fn main() -> ExitCode {
         Some(Command::Vmstat(args)) => proc::vmstat(&args, &console),
         Some(Command::Extfrag(args)) => proc::extfrag(&args, &console),
         Some(Command::Run(args)) => run::run(&args, &console),
+        #[cfg(feature = "completions")]
+        Some(Command::Completions(args)) => shell::completions(&args, Cli::command()),
+        #[cfg(feature = "completions")]
+        Some(Command::Man) => shell::man(Cli::command()),
     })
 }
 

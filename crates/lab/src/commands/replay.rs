@@ -6,14 +6,14 @@ use anyhow::{Context, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::output::{Console, Level, print, report_directory};
+use crate::output::{Console, Level, print, report_directory, write_whole};
 use crate::replay::{Outcome, Pass, Rules, replay};
 use crate::report;
 use crate::state::Recording;
 use crate::trace::{STANDARD_INPUT, Strictness};
 
 /// Name of the recording in the repository, below its root.
-const BUNDLED: &str = "traces/file-churn-head";
+const BUNDLED: &str = "traces/mixed-pressure-head";
 
 /// What is replayed.
 #[derive(Clone, Debug, Args)]
@@ -41,6 +41,9 @@ pub(crate) struct ReplayArgs {
     /// Write the report (index.html, result.json and tables as CSV) into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Write the counters over time into this file, for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
 }
 
 /// Replays, prints, and writes the report.
@@ -50,7 +53,14 @@ pub(crate) fn run(args: &ReplayArgs, console: &Console) -> anyhow::Result<()> {
     let input = &args.input;
     check_trace(&input.trace)?;
     let directory = if wanted { Some(report_directory(args.out.as_deref())?) } else { None };
+    if let Some(file) = &args.perfetto {
+        // Empty until it is written as a whole.
+        write_whole(file, b"")?;
+    }
     let outcome = outcome(input, console)?;
+    if let Some(file) = &args.perfetto {
+        write_whole(file, report::perfetto(&outcome).as_bytes())?;
+    }
     if args.json {
         print(&report::json(&outcome)?)?;
     }
@@ -61,7 +71,7 @@ pub(crate) fn run(args: &ReplayArgs, console: &Console) -> anyhow::Result<()> {
 pub(crate) fn bundled(console: &Console) -> anyhow::Result<()> {
     let trace = root()?.join(BUNDLED).join("trace.txt.zst");
     let input = Input { trace, state: None, lenient: false, rules: vec![Rules::Default] };
-    run(&ReplayArgs { input, json: false, out: None }, console)
+    run(&ReplayArgs { input, json: false, out: None, perfetto: None }, console)
 }
 
 /// Prints the verdict, writes the report and prints its path. A replay that lost a frame is a failure of ours.
@@ -117,7 +127,7 @@ pub(crate) fn outcome(input: &Input, console: &Console) -> anyhow::Result<Outcom
     let beside = input.trace.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let recording = Recording::load(input.state.as_deref().unwrap_or(beside))?;
     let strictness = if input.lenient { Strictness::Lenient } else { Strictness::Strict };
-    let mut outcome = replay((&input.trace, strictness), &recording, &rules(input)?, &mut |pass, bytes, size| {
+    let mut outcome = replay((&input.trace, strictness), &recording, &rules(input), &mut |pass, bytes, size| {
         bar.set_message(pass.name());
         bar.set_length(size);
         bar.set_position(bytes);
@@ -127,16 +137,15 @@ pub(crate) fn outcome(input: &Input, console: &Console) -> anyhow::Result<Outcom
     Ok(outcome)
 }
 
-/// The rules, none of them twice.
-fn rules(input: &Input) -> anyhow::Result<Vec<Rules>> {
+/// The rules, each once.
+fn rules(input: &Input) -> Vec<Rules> {
     let mut seen: Vec<Rules> = Vec::new();
     for &rules in &input.rules {
-        if seen.contains(&rules) {
-            bail!("--rules: {} is named twice", rules.name());
+        if !seen.contains(&rules) {
+            seen.push(rules);
         }
-        seen.push(rules);
     }
-    Ok(seen)
+    seen
 }
 
 /// Names the pass, from the first moment on; visible only on a terminal.

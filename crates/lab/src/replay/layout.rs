@@ -6,6 +6,9 @@ use pageblock_frame::{NodeId, Order, Pfn, PfnRange, ZoneKind};
 use crate::InputError;
 use crate::state::{State, ZoneRow};
 
+/// Frames of the largest machine: 4 TiB.
+const MOST_FRAMES: u64 = 1 << 30;
+
 /// One zone, as recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneLayout {
@@ -52,7 +55,12 @@ pub(crate) fn zones(state: &State) -> Result<Vec<ZoneLayout>, InputError> {
             let expected = format!("a zone {} that lies in the System RAM of iomem", row.zone);
             return Err(InputError::content(&path, expected));
         }
-        let mut config = ZoneConfig::new(kind, NodeId::new(row.node), row.span());
+        // What lies behind the last frame of memory needs no table, whatever the file says.
+        let end = ram.last().map_or(row.span().end, |last| last.end.min(row.span().end));
+        if end.as_u64() > MOST_FRAMES {
+            return Err(InputError::content(&path, format!("a zone {} below 4 TiB", row.zone)));
+        }
+        let mut config = ZoneConfig::new(kind, NodeId::new(row.node), PfnRange::new(row.span().start, end));
         config.max_order = max_order;
         let plain = |mark: u64| mark.saturating_sub(row.boost);
         let marks = Watermarks { min: plain(row.min), low: plain(row.low), high: plain(row.high) };

@@ -35,5 +35,5 @@ pub(crate) use engine::{Pass, replay};
 pub(crate) use film::ZonePlace;
 #[cfg(feature = "experiments")]
 pub(crate) use outcome::BlockState;
-pub(crate) use outcome::{Files, Outcome, Ruled, Side};
+pub(crate) use outcome::{Files, Outcome, Ruled, Sample, Side};
 pub(crate) use rules::Rules;

@@ -3,6 +3,7 @@
 mod data;
 mod html;
 mod index;
+mod perfetto;
 #[cfg(feature = "experiments")]
 mod plots;
 mod tables;
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 #[cfg(feature = "experiments")]
 pub(crate) use index::add;
+pub(crate) use perfetto::perfetto;
 #[cfg(feature = "experiments")]
 pub(crate) use plots::{CELL, draw_row};
 #[cfg(feature = "experiments")]

@@ -139,6 +139,12 @@ impl FrameMap {
     pub fn load(path: &Path) -> Result<Self, InputError> {
         let mut map = Self::default();
         each_line(path, "the frames of the machine, run-length encoded", |line| map.line(line))?;
+        if map.runs.is_empty() {
+            return Err(InputError::content(
+                path,
+                "a run of frames: its first in hexadecimal, their number, their class",
+            ));
+        }
         Ok(map)
     }
 

@@ -1,6 +1,6 @@
-//! Runs that share nothing, on all of the host's CPUs.
+//! Runs that share nothing, several at a time.
 
-use std::num::NonZero;
+use std::num::{NonZero, NonZeroUsize};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
@@ -17,7 +17,7 @@ pub(super) fn each<L: Sync, R: Send>(
 ) -> anyhow::Result<Vec<Vec<R>>> {
     let seeds = runs.seeds();
     let jobs: Vec<_> = seeds.flat_map(|seed| (0..lines.len()).map(move |line| (line, seed))).collect();
-    let results = on_all_cpus(&jobs, |(line, seed)| run(&lines[*line], *seed), tick);
+    let results = side_by_side(&jobs, runs.jobs, |(line, seed)| run(&lines[*line], *seed), tick);
     let mut rows: Vec<Vec<R>> = lines.iter().map(|_| Vec::new()).collect();
     for ((line, _), result) in jobs.into_iter().zip(results) {
         rows[line].push(result.context("a run did not end")??);
@@ -25,8 +25,13 @@ pub(super) fn each<L: Sync, R: Send>(
     Ok(rows)
 }
 
-/// Each CPU of the host takes the next job.
-fn on_all_cpus<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync, tick: &(dyn Fn() + Sync)) -> Vec<Option<R>> {
+/// So many threads, or one a CPU of the host, take the next job each.
+fn side_by_side<J: Sync, R: Send>(
+    jobs: &[J],
+    most: Option<NonZeroUsize>,
+    run: impl Fn(&J) -> R + Sync,
+    tick: &(dyn Fn() + Sync),
+) -> Vec<Option<R>> {
     let next = Mutex::new(jobs.iter().enumerate());
     let results: Mutex<Vec<Option<R>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -37,7 +42,7 @@ fn on_all_cpus<J: Sync, R: Send>(jobs: &[J], run: impl Fn(&J) -> R + Sync, tick:
             tick();
         }
     };
-    let host = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let host = most.map_or_else(|| std::thread::available_parallelism().map_or(1, NonZero::get), NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..host.min(jobs.len()) {
             scope.spawn(work);
@@ -54,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    const RUNS: Runs = Runs { iterations: NonZeroU32::new(3).unwrap(), seed: 7 };
+    const RUNS: Runs = Runs { iterations: NonZeroU32::new(3).unwrap(), seed: 7, jobs: None };
 
     #[test]
     fn runs_stand_in_the_order_of_lines_and_seeds() {

@@ -1,6 +1,6 @@
 //! Options that experiments share. What differs between them is said beside their own: how much memory, what a seed decides.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use clap::{Arg, Args};
 
@@ -23,6 +23,14 @@ pub(crate) struct Runs {
     /// Seed of the first run; the next has the next
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
+    /// Runs at a time, each with memory of its own [default: the host's CPUs]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+}
+
+fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
+    let jobs = text.parse().ok().filter(|jobs: &NonZeroUsize| jobs.get() <= 1024);
+    jobs.ok_or_else(|| "expected 1 to 1024 runs at a time".to_owned())
 }
 
 fn parse_iterations(text: &str) -> Result<NonZeroU32, String> {
@@ -91,7 +99,7 @@ mod tests {
 
     #[test]
     fn every_run_has_a_seed_of_its_own_up_to_the_last() {
-        let runs = Runs { iterations: NonZeroU32::new(3).unwrap(), seed: u64::MAX - 1 };
+        let runs = Runs { iterations: NonZeroU32::new(3).unwrap(), seed: u64::MAX - 1, jobs: None };
         assert_eq!(runs.seeds().collect::<Vec<_>>(), [u64::MAX - 1, u64::MAX, 0]);
         assert_eq!(runs.times(4), 12);
     }

@@ -19,7 +19,7 @@ fn run(megabytes: u64, flags: Flags, columns: &[Kind]) -> Set {
 fn run_seeds(megabytes: u64, flags: Flags, columns: &[Kind], seeds: u32) -> Set {
     let plan = Plan {
         memory: megabytes << 20,
-        runs: Runs { iterations: NonZeroU32::new(seeds).unwrap(), seed: 1 },
+        runs: Runs { iterations: NonZeroU32::new(seeds).unwrap(), seed: 1, jobs: None },
         columns: columns.to_vec(),
         flags: vec![flags],
     };
