@@ -61,6 +61,7 @@ job_sound() { # what docs/soundness.md lists, under Miri where a nightly toolcha
 
 job_experiments() { # the experiments' tests, which take minutes
     cargo test --release --package pageblock-lab --test experiments
+    cargo test --release --package pageblock-lab --lib -- --ignored
 }
 
 job_report() { # the page of a replay, driven in a headless browser

@@ -79,7 +79,7 @@ enum Command {
     Zoneinfo(proc::ProcArgs),
     /// Print the counters after a replay, as /proc/vmstat has them
     Vmstat(proc::ProcArgs),
-    /// Print the fragmentation indices after a replay, as debugfs has them
+    /// Print the fragmentation indices after a replay, as in debugfs
     Extfrag(proc::ProcArgs),
     /// Run an experiment on a simulated machine; --list names them
     Run(run::RunArgs),

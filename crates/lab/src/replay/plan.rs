@@ -137,6 +137,7 @@ impl Planner {
     /// is the only sign of memory that was freed between the counts and the recording; frames that were counted, but lay elsewhere
     /// in the made-up map, are freed besides.
     pub(crate) fn free_early(&mut self, frames: &[u64]) {
+        self.ops.push(Op::At { cpu: 0, micros: 0 });
         for &frame in frames {
             if self.linux.was_plain(frame) {
                 self.disagreements.listed_at_start += 1;
@@ -148,9 +149,10 @@ impl Planner {
         }
     }
 
-    /// Forgets the operations, which have been executed.
+    /// Forgets the operations, which have been executed. The next batch begins with CPU and time: each machine executes it alone.
     pub(crate) fn executed(&mut self) {
         self.ops.clear();
+        self.at.0 = u32::MAX;
         self.unused.append(&mut self.retired);
     }
 

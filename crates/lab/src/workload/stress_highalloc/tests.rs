@@ -103,6 +103,7 @@ fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
 /// The seed: patches 5 and 6 add little success, and take two points of phase 3; where nobody wakes kswapd, which would clear the skip bits, they
 /// add scanning, 15 and 9 percent. Ten runs as the series': phase 3 of one run differs from the next by as much as eight points.
 #[test]
+#[ignore = "long: `./ci.sh experiments` runs it"]
 fn patches_5_and_6_add_looks_rather_than_huge_pages() {
     let set = run_seeds(512, Flags::Thp, &[MET, NO_SKIP, WHOLE], 10);
     for phase in 0..3 {
@@ -121,6 +122,7 @@ fn patches_5_and_6_add_looks_rather_than_huge_pages() {
 /// Twelve runs: with the policy, a run of phase 3 ends far below the mean or far above it, so that the mean of four runs is noise.
 /// Other seeds and 1 GiB give the same direction (`notebook/2026-11-22-fair-zones.md`).
 #[test]
+#[ignore = "long: `./ci.sh experiments` runs it"]
 fn the_fair_zone_policy_makes_the_faults_worse() {
     let set = run_seeds(512, Flags::Nothp, &[BASE, UNFAIR], 12);
     let (fair, unfair) = (column(&set, BASE).success(2), column(&set, UNFAIR).success(2));
@@ -132,6 +134,7 @@ fn the_fair_zone_policy_makes_the_faults_worse() {
 
 /// What this project does by default.
 #[test]
+#[ignore = "long: `./ci.sh experiments` runs it"]
 fn the_default_gets_more_than_the_whole_series() {
     for flags in Flags::ALL {
         let set = run(512, flags, &[WHOLE, Kind::Default]);
