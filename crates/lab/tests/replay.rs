@@ -92,7 +92,7 @@ fn tables_are_stable() {
     let output =
         pageblock().args(["replay", "-v"]).arg(fixture().join("trace.txt")).assert().success().get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
-    let varies = ["trace  ", "Report: "];
+    let varies = ["trace  ", "machine  ", "Report: "];
     let lines = text.lines().filter(|line| !varies.iter().any(|start| line.starts_with(start)));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"));
 }
