@@ -163,6 +163,7 @@ fn traces_that_cannot_be_replayed_are_refused_with_what_was_expected() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn states_that_are_damaged_are_refused() {
     let movable_first =
         b"Node 0, zone Movable\n pages free 5\n present 3999\n managed 3840\n spanned 4095\n start_pfn: 1\n\
@@ -263,6 +264,7 @@ fn maps_that_are_none_are_refused() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn command_lines_that_are_wrong_are_status_2() {
     let cases: [(&[&str], &str); 53] = [
         (&["replay", "a", "--rules"], "linux-6.18"),

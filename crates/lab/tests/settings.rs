@@ -144,18 +144,9 @@ fn page() -> String {
         &settings("compaction/src/config.rs", "pub struct Config", field),
         &defaults(&CompactionConfig::new()),
     );
-    table(
-        p,
-        "`Era`: the form of the two scanners",
-        &settings("compaction/src/era.rs", "    Era {", switch),
-        &defaults(&Era::today()),
-    );
-    table(
-        p,
-        "`Patches`",
-        &settings("compaction/src/era.rs", "    Patches {", switch),
-        &defaults(&pageblock::Patches::ALL),
-    );
+    let switches = |of| settings("compaction/src/era.rs", of, switch);
+    table(p, "`Era`: the form of the two scanners", &switches("    Era {"), &defaults(&Era::today()));
+    table(p, "`Patches`", &switches("    Patches {"), &defaults(&pageblock::Patches::ALL));
     table(
         p,
         "`ReclaimConfig`",

@@ -127,15 +127,17 @@ impl Kswapd {
         let eligible = zones.iter().filter(|zone| zone.kind() <= run.limit && zone.managed() > 0);
         let frames = eligible.fold(0, |sum: u64, zone| sum.saturating_add(target(zone)));
         let before = free_up_to(zones, run.limit);
-        let shrunk = owner.shrink(&self.request(run, None, run.limit, frames));
+        let request = self.request(run, None, run.limit, frames);
+        let shrunk = owner.shrink(&request);
         let free = FreeFrames { before, after: free_up_to(zones, run.limit) };
-        self.book(run, None, shrunk, free, frames);
+        self.book(run, &request, shrunk, free);
     }
 
     fn shrink_zone<Z: ZoneView>(&self, run: &mut Run, zone: &Z, owner: &dyn Reclaim) {
         let (kind, frames, before) = (zone.kind(), target(zone), zone.free());
-        let shrunk = owner.shrink(&self.request(run, Some(kind), kind, frames));
-        self.book(run, Some(kind), shrunk, FreeFrames { before, after: zone.free() }, frames);
+        let request = self.request(run, Some(kind), kind, frames);
+        let shrunk = owner.shrink(&request);
+        self.book(run, &request, shrunk, FreeFrames { before, after: zone.free() });
     }
 
     fn request(&self, run: &Run, zone: Option<ZoneKind>, limit: ZoneKind, frames: u64) -> Shrink {
@@ -152,12 +154,12 @@ impl Kswapd {
         }
     }
 
-    /// Books what the owner did in a round that was after `wanted` frames.
-    fn book(&self, run: &mut Run, kind: Option<ZoneKind>, shrunk: Shrunk, free: FreeFrames, wanted: u64) {
-        let freed = self.note(Actor::Kswapd, kind, shrunk, free);
-        run.round.attempted = run.round.attempted.saturating_add(wanted);
+    /// Books what the owner did when it was asked.
+    fn book(&self, run: &mut Run, request: &Shrink, shrunk: Shrunk, free: FreeFrames) {
+        let freed = self.note(Actor::Kswapd, request.zone, shrunk, free);
+        run.round.attempted = run.round.attempted.saturating_add(request.frames);
         run.round.freed = run.round.freed.saturating_add(freed);
-        run.round.scanned_enough |= shrunk.scanned >= wanted;
+        run.round.scanned_enough |= shrunk.scanned >= request.frames;
         run.freed = run.freed.saturating_add(freed);
     }
 
