@@ -90,7 +90,7 @@ impl Retries {
     /// request could be served if all that is reclaimable were free. If not, what is left is the high-order atomic
     /// reserve, and then failure.
     ///
-    /// Where requests [retry for ever](Config::retries_for_ever), they do while passes make progress: what follows
+    /// Where requests retry for ever (`retries_for_ever`), they do while passes make progress: what follows
     /// then, in Linux, is the killing of a process.
     ///
     /// Whether the request's flags permit it at all is [`may_retry`]'s to say.

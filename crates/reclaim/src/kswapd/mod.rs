@@ -211,7 +211,7 @@ impl Kswapd {
     }
 
     /// True if nothing can be reclaimed from a zone, as far as is known: six times its reclaimable frames were scanned
-    /// since one was freed (before 4.12). Always false where [`Config::tracks_unreclaimable`] is off.
+    /// since one was freed (before 4.12). Always false where `Config::tracks_unreclaimable` is off.
     #[must_use]
     pub fn is_unreclaimable(&self, kind: ZoneKind, reclaimable: u64) -> bool {
         let scanned = self.scanned.get(kind.index()).map_or(0, |scanned| scanned.load(Ordering::Relaxed));
