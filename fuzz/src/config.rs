@@ -17,7 +17,8 @@ fn lists(u: &mut Unstructured<'_>) -> Result<PcpConfig> {
     let (_, other) = *u.choose(&PcpConfig::PRESETS)?;
     let set = *u.choose(&[ListSet::OrderZero, ListSet::Shared, preset.set])?;
     let tuning = *u.choose(&[Tuning::Batch, Tuning::SelfTuned, Tuning::Bounded, preset.tuning])?;
-    Ok(PcpConfig { set, sizing, refill: other.refill, tuning, call_limit: small_or_any(u)?, room: small_or_any(u)? })
+    let (refill, when_short) = (other.refill, other.when_short);
+    Ok(PcpConfig { set, sizing, refill, when_short, tuning, call_limit: small_or_any(u)?, room: small_or_any(u)? })
 }
 
 fn small_or_any(u: &mut Unstructured<'_>) -> Result<u32> {

@@ -236,7 +236,7 @@ impl<'m> Pageblocks<'m> {
     fn open(&mut self, block: u32) {
         let Some((line, opening)) = self.blocks.get_mut(block as usize).zip(self.states.opening(block)) else { return };
         line.write(opening.line().clone());
-        self.states.write_block(block, opening.state());
+        self.states.write_block(block, opening.state().unwrap_or(StateByte::INSIDE));
         opening.open();
         self.end = self.end.max(block + 1);
         self.grow_prefix();

@@ -69,14 +69,14 @@ impl Opening {
         }
     }
 
-    /// The state of all its frames; of an opened pageblock that of frames that were not read.
+    /// The state of all its frames; `None` if it has been opened.
     #[cold]
-    pub(crate) fn state(&self) -> StateByte {
-        match self.unopened() {
-            Some(Unopened::Reserved) => StateByte::RESERVED,
-            Some(Unopened::Hole) => StateByte::HOLE,
-            _ => StateByte::INSIDE,
-        }
+    pub(crate) fn state(&self) -> Option<StateByte> {
+        self.unopened().map(|unopened| match unopened {
+            Unopened::Reserved => StateByte::RESERVED,
+            Unopened::Hole => StateByte::HOLE,
+            Unopened::Nothing | Unopened::Free(_) => StateByte::INSIDE,
+        })
     }
 
     /// Its line as it will be when it is opened.

@@ -340,11 +340,18 @@ impl<'m> StateTable<'m> {
     pub fn get(&self, index: u32) -> StateByte {
         match self.byte(index) {
             Some(byte) => StateByte(byte.load(Ordering::Relaxed)),
-            None if (index as usize) < self.len() => {
-                self.opening(index / BLOCK).map_or(StateByte::HOLE, Opening::state)
-            }
+            None if (index as usize) < self.len() => self.unopened_state(index),
             None => StateByte::HOLE,
         }
+    }
+
+    /// What a frame is whose pageblock had not been opened a moment ago.
+    #[cold]
+    fn unopened_state(&self, index: u32) -> StateByte {
+        let Some(opening) = self.opening(index / BLOCK) else { return StateByte::HOLE };
+        // Another CPU, or an interrupt, may have opened it since: then the frame's own byte counts.
+        let opened = || self.byte(index).map_or(StateByte::INSIDE, |byte| StateByte(byte.load(Ordering::Relaxed)));
+        opening.state().unwrap_or_else(opened)
     }
 
     /// Makes a frame something else. Only its owner may; past the end, and where nothing has been opened, nothing
