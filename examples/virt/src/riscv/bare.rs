@@ -27,7 +27,7 @@ static NUMBERS: [AtomicU32; CPUS] = [const { AtomicU32::new(0) }; CPUS];
 
 // Hart 0 goes on, the others wait for their numbers.
 global_asm!(
-    ".pushsection .text.boot, \"ax\"",
+    ".pushsection .text.start, \"ax\"",
     ".globl start",
     "start:",
     "beqz a0, 3f",

@@ -21,7 +21,7 @@ macro_rules! csr {
 }
 
 // The firmware starts one hart, whichever it is.
-global_asm!(".pushsection .text.boot, \"ax\"", ".globl start", "start:", "j start_first", ".popsection",);
+global_asm!(".pushsection .text.start, \"ax\"", ".globl start", "start:", "j start_first", ".popsection",);
 
 unsafe extern "C" {
     fn start_other();
