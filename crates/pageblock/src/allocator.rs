@@ -251,8 +251,7 @@ impl<P: Platform> PageAllocator<P> {
     pub fn alloc_at(&self, pfn: Pfn, order: Order) -> Result<Frames<'_, P>, AllocError> {
         let inner = self.inner()?;
         let zone = inner.zone_of(pfn).ok_or(pageblock_buddy::AllocAtError::OutOfRange)?;
-        let committed = inner.committed_in(zone);
-        if committed > 0 && zone.free_frames() < committed + order.frames() {
+        if !inner.leaves_commitments(zone, order.frames()) {
             return Err(AllocError::OutOfMemory);
         }
         match zone.alloc_at::<P>(pfn, order) {

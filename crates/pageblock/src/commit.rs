@@ -63,6 +63,12 @@ impl<P: Platform> Inner<P> {
             frames => frames + REFILL * self.cpus.len() as u64,
         }
     }
+
+    /// The zone keeps what it has promised if it gives so many frames away.
+    pub(crate) fn leaves_commitments(&self, zone: &'static Zone<'static>, frames: u64) -> bool {
+        let committed = self.committed_in(zone);
+        committed == 0 || zone.free_frames() >= committed + frames
+    }
 }
 
 /// A promise of single frames. It holds no frame, but others leave as many free; [`alloc`](Self::alloc) takes one. Dropping it

@@ -2,13 +2,13 @@
 
 use pageblock_buddy::Zone;
 use pageblock_frame::migration::MigrateMode;
-use pageblock_frame::{Gfp, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, Platform};
+use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, PfnRange, Platform};
 
 use crate::PageAllocator;
 use crate::builder::RequestBuilder;
 use crate::error::AllocError;
 use crate::frames::FrameRun;
-use crate::request::Request;
+use crate::request::{Request, zero_if_asked};
 
 impl<'a, P: Platform> RequestBuilder<'a, P> {
     /// Allocates exactly so many neighbouring frames; the order is not looked at. Up to the largest order they are aligned to
@@ -52,7 +52,7 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
                     continue;
                 }
                 if let Some(run) = self.run_in(zone, frames, state) {
-                    zero::<P>(run.pfns(), gfp);
+                    zero_if_asked::<P>(run.pfns(), gfp);
                     self.allocator.taken_run(run.pfns());
                     return Ok(run);
                 }
@@ -151,15 +151,4 @@ fn largest_piece(at: Pfn, end: Pfn, most: Order) -> Order {
     let fits = (end.as_u64() - at.as_u64()).checked_ilog2().unwrap_or(0);
     let log2 = at.as_u64().trailing_zeros().min(fits).min(u32::from(most.as_u8()));
     Order::saturating(log2 as u8)
-}
-
-/// Zeroes a run that was asked for so.
-fn zero<P: Platform>(range: PfnRange, gfp: Gfp) {
-    if P::HAS_MEMORY && gfp.contains(Gfp::ZERO) {
-        // SAFETY: the run has just been taken, and nothing has a pointer into it yet.
-        #[expect(unsafe_code, reason = "the allocator's own frames")]
-        unsafe {
-            P::zero_frames(range);
-        }
-    }
 }

@@ -69,9 +69,9 @@ impl<'a, P: Platform> Frames<'a, P> {
         Self { owner, pfn, order, migrate_type }
     }
 
-    /// The allocator that the block is from.
-    pub(crate) const fn owner(&self) -> &'a PageAllocator<P> {
-        self.owner
+    /// Another handle to the block, of which one at most may be dropped.
+    pub(crate) const fn alias(&self) -> Self {
+        Self { owner: self.owner, pfn: self.pfn, order: self.order, migrate_type: self.migrate_type }
     }
 
     /// The block as a number.

@@ -214,9 +214,7 @@ impl<P: Platform> PageAllocator<P> {
     /// Shows each held block. Blocks come and go meanwhile: a block that is freed while it is looked at may be shown.
     pub fn for_each_held(&self, mut visit: impl FnMut(OwnedBlock)) {
         self.for_each_mark(|pfn, order, mark| {
-            let location = mark.and_then(|mark| self.diagnosis.tracking.owners.get()?.site(mark)?.location.get());
-            let time = mark.map_or(0, |mark| mark.time.load(Ordering::Relaxed));
-            visit(OwnedBlock { pfn, order, location, time });
+            visit(self.owned(pfn, order, mark));
         });
     }
 
@@ -228,9 +226,7 @@ impl<P: Platform> PageAllocator<P> {
             let Some(mark) = mark else { return };
             let epoch = (mark.site.load(Ordering::Relaxed) as u16).wrapping_sub(after.0);
             if (1..=span).contains(&epoch) {
-                let location =
-                    self.diagnosis.tracking.owners.get().and_then(|owners| owners.site(mark)?.location.get());
-                visit(OwnedBlock { pfn, order, location, time: mark.time.load(Ordering::Relaxed) });
+                visit(self.owned(pfn, order, Some(mark)));
             }
         });
     }
@@ -264,6 +260,11 @@ impl<P: Platform> PageAllocator<P> {
             found = insert(out, found, usage);
         }
         found
+    }
+
+    fn owned(&self, pfn: Pfn, order: Order, mark: Option<&OwnerMark>) -> OwnedBlock {
+        let location = mark.and_then(|mark| self.diagnosis.tracking.owners.get()?.site(mark)?.location.get());
+        OwnedBlock { pfn, order, location, time: mark.map_or(0, |mark| mark.time.load(Ordering::Relaxed)) }
     }
 
     fn for_each_mark(&self, mut visit: impl FnMut(Pfn, Order, Option<&'static OwnerMark>)) {

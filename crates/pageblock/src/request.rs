@@ -193,7 +193,7 @@ impl<P: Platform> Request<P> {
                 continue;
             }
             if !flags.contains(AllocFlags::NO_WATERMARKS) && !self.above_watermark(zone, flags)
-                || !self.leaves_commitments(zone)
+                || !self.inner.leaves_commitments(zone, self.order.frames())
             {
                 continue;
             }
@@ -225,12 +225,6 @@ impl<P: Platform> Request<P> {
         !reserve_would_serve || zone.highatomic() == 0 || zone.has_block(self.order, flags)
     }
 
-    /// The zone keeps the frames that it has promised.
-    fn leaves_commitments(&self, zone: &'static Zone<'static>) -> bool {
-        let committed = self.inner.committed_in(zone);
-        committed == 0 || zone.free_frames() >= committed + self.order.frames()
-    }
-
     /// A single frame for a caller that cannot wait need not leave the boost alone, nor need anyone in the last
     /// attempt.
     fn above_unboosted(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
@@ -246,12 +240,18 @@ impl<P: Platform> Request<P> {
 /// What is owed to a block that is about to be handed out (`prep_new_page()`).
 #[inline(always)]
 pub(crate) fn prepare<P: Platform>(pfn: Pfn, order: Order, gfp: Gfp) {
+    zero_if_asked::<P>(PfnRange::from_len(pfn, order.frames()), gfp);
+    P::hooks().trace(&Event::Alloc { pfn, order, gfp, migrate_type: gfp.migrate_type() });
+}
+
+/// Zeroes frames that were asked for so, and have just been taken.
+#[inline(always)]
+pub(crate) fn zero_if_asked<P: Platform>(frames: PfnRange, gfp: Gfp) {
     if P::HAS_MEMORY && gfp.contains(Gfp::ZERO) {
-        // SAFETY: the block has just been taken, and nobody has seen it yet.
+        // SAFETY: the frames have just been taken, and nobody has seen them yet.
         #[expect(unsafe_code, reason = "the allocator's own frames")]
         unsafe {
-            P::zero_frames(PfnRange::from_len(pfn, order.frames()));
+            P::zero_frames(frames);
         }
     }
-    P::hooks().trace(&Event::Alloc { pfn, order, gfp, migrate_type: gfp.migrate_type() });
 }

@@ -173,9 +173,7 @@ impl<'a, P: Platform> SharedFrames<'a, P> {
         if !self.count.end() {
             return Err(self);
         }
-        let this = ManuallyDrop::new(self);
-        let (owner, raw) = (this.block.owner(), this.block.raw());
-        Ok(Frames::new(owner, raw.pfn, raw.order, MigrateType::Movable))
+        Ok(ManuallyDrop::new(self).block.alias())
     }
 
     /// Gives the handle up and stays an owner, as a page table does. [`from_raw`](Self::from_raw) is the way back.
@@ -205,17 +203,14 @@ impl<P: Platform> Clone for SharedFrames<'_, P> {
     /// One more owner.
     fn clone(&self) -> Self {
         self.count.join();
-        let (owner, raw) = (self.block.owner(), self.block.raw());
-        let block = Frames::new(owner, raw.pfn, raw.order, MigrateType::Movable);
-        Self { block: ManuallyDrop::new(block), count: self.count }
+        Self { block: ManuallyDrop::new(self.block.alias()), count: self.count }
     }
 }
 
 impl<P: Platform> Drop for SharedFrames<'_, P> {
     fn drop(&mut self) {
         if self.count.leave() {
-            let raw = self.block.raw();
-            drop(Frames::new(self.block.owner(), raw.pfn, raw.order, MigrateType::Movable));
+            drop(self.block.alias());
         }
     }
 }

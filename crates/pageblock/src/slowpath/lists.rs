@@ -204,8 +204,7 @@ fn give_back_own<P: Platform>(climb: &Climb<P>, own: CpuId) -> Step {
 
 /// The zone has enough frames for the request, and a block, of whatever type.
 fn may_serve<P: Platform>(request: &Request<P>, zone: &Zone<'_>, flags: AllocFlags) -> bool {
-    let Request { order, limit, .. } = *request;
-    zone.frames_ok(order, zone.mark_for(flags), limit, flags) && (order == Order::ZERO || zone.has_block(order, flags))
+    zone.watermark_ok(request.order, zone.mark_for(flags), request.limit, flags)
 }
 
 /// The other CPUs are asked for what they hold, and have a moment to answer (`drain_all_pages()`).
