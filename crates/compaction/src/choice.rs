@@ -23,7 +23,7 @@ const STEPS: usize = PAGEBLOCK_FRAMES as usize / STEP as usize + 1;
 /// Pageblocks that make one block of the wanted order, or the one that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// Frames in use: what emptying it costs.
+    /// Frames in use: the cost of emptying it.
     pub(crate) used: u32,
     /// Frames of it that are free and would count as room.
     pub(crate) free: u32,
@@ -154,7 +154,7 @@ impl Choice {
         if self.candidates.is_full() { self.candidates.last().map_or(0, |last| last.used) } else { u32::MAX }
     }
 
-    /// How empty targets must be at most to have room for what a candidate holds, as a step; `None` if there is not as
+    /// How empty targets must be at most to have room for a candidate's blocks, as a step; `None` if there is not as
     /// much room outside it. Beyond the last step where all targets, and others, are needed.
     pub(crate) fn threshold(&self, candidate: &Candidate) -> Option<u16> {
         let all = self.space.iter().sum::<u32>() + self.foreign;
@@ -171,7 +171,7 @@ impl Choice {
 /// A frame that keeps its pageblock from being emptied; `None` if no single one can be named.
 pub(crate) type Blocker = Option<u32>;
 
-/// What reading the states of an aligned block has shown.
+/// Findings from the states of an aligned block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Appraisal {
     /// Frames in use, if all of them are in movable blocks that are small enough.
@@ -222,7 +222,7 @@ impl Word {
     }
 }
 
-/// What is in use among 64 frames, all of which can be moved.
+/// The blocks in use among 64 frames, if all can be moved.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     /// Heads of the blocks.

@@ -1,4 +1,4 @@
-//! What compaction remembers of one zone between runs.
+//! Compaction's memory of one zone between runs.
 
 use pageblock_buddy::{Patience, Zone};
 use pageblock_frame::migration::MigrateMode;

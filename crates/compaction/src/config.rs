@@ -43,7 +43,7 @@ pub struct Config {
     /// Linux asks for twice the block above low, as its scanners may hold as much on the way.
     pub exact_need: bool,
     /// Movable blocks may fill pageblocks of other types, those of the most free frames last, once movable pageblocks
-    /// have no room left. What is free in a pageblock that the kernel half gave up would otherwise help no large
+    /// have no room left. Free frames in a pageblock that the kernel half gave up would otherwise help no large
     /// block.
     pub foreign_targets: bool,
     /// Fragmentation index, in thousandths, up to which memory is short rather than scattered (`extfrag_threshold`).
@@ -80,7 +80,7 @@ impl Config {
     }
 
     /// The default: the best known of everything. Emptying the emptiest pageblocks moves about half as much for each
-    /// as Linux's scanners do (`pageblock run highalloc`), so that twice the share of what is free is kept in whole
+    /// as Linux's scanners do (`pageblock run highalloc`), so that twice the share of free memory is kept in whole
     /// pageblocks.
     #[must_use]
     pub const fn new() -> Self {

@@ -44,7 +44,7 @@ pub enum ContigError {
     Interrupted,
 }
 
-/// What holds a frame of the range.
+/// Holder of a frame of the range.
 enum RangeHolder {
     /// Nothing, or the frame is reserved, or a hole.
     None,
@@ -55,8 +55,8 @@ enum RangeHolder {
 }
 
 impl Compactor {
-    /// Allocates exactly the frames of a range, after moving what is in it (`alloc_contig_range()`). They are held as
-    /// the largest aligned blocks that they make; [`Zone::free_range`] takes them back.
+    /// Allocates exactly the frames of a range, after moving the blocks in it (`alloc_contig_range()`). They are held
+    /// as the largest aligned blocks that they make; [`Zone::free_range`] takes them back.
     ///
     /// # Errors
     /// [`ContigError`]; the range's free frames are free again.
@@ -145,7 +145,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
         Ok(stuck)
     }
 
-    /// What holds a frame of the range.
+    /// Holder of a frame of the range.
     fn holder(&self, at: u32) -> RangeHolder {
         let zone = self.scan().zone();
         match zone.states().head_of(at) {

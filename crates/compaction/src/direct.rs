@@ -10,7 +10,7 @@ use crate::compactor::Compactor;
 use crate::defer::Proof;
 use crate::request::{Outcome, Priority, Request};
 
-/// A zone together with what compaction remembers of it.
+/// A zone together with compaction's memory of it.
 ///
 /// ```
 /// use pageblock_compaction::{Compactor, CompactZone};
@@ -41,7 +41,7 @@ pub struct DirectRequest {
     pub order: Order,
     /// The request's flags, for events.
     pub gfp: Gfp,
-    /// What it is for.
+    /// Its purpose.
     pub migrate_type: MigrateType,
     /// How determined it is.
     pub priority: Priority,
@@ -54,7 +54,7 @@ pub struct DirectRequest {
 }
 
 impl DirectRequest {
-    /// A request with what follows from its flags.
+    /// A request, and the values that follow from its flags.
     #[must_use]
     pub fn new(order: Order, gfp: Gfp, priority: Priority) -> Self {
         Self {
@@ -78,8 +78,8 @@ impl DirectRequest {
     }
 }
 
-/// Compacts one zone after another, in the order given, until one has a block (`try_to_compact_pages()`). What is
-/// captured is the caller's; without a capture the caller allocates as usual. Either way it says how that went with
+/// Compacts one zone after another, in the order given, until one has a block (`try_to_compact_pages()`). A block that
+/// is captured is the caller's; without a capture the caller allocates as usual. Either way it says how that went with
 /// [`settle`].
 pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
     zones: impl IntoIterator<Item = CompactZone<'a, 'm>>,
@@ -136,7 +136,7 @@ pub enum Got {
     Nothing,
 }
 
-/// The zone whose deferral an attempt counts for: that of the block, if there is one. Before 3.18 it was the preferred
+/// The zone whose deferral counts an attempt: that of the block, if there is one. Before 3.18 it was the preferred
 /// zone in any case, the only one that was asked: a block from DMA32 ended the deferral of Normal.
 ///
 /// ```

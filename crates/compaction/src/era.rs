@@ -71,7 +71,7 @@ switches! {
 }
 
 switches! {
-    /// What Linux's scanners, and the rules of when they run, have changed in since 3.13.
+    /// Changes since 3.13 in Linux's scanners, and in the rules of when they run.
     ///
     /// ```
     /// use pageblock_compaction::{Config, Era};

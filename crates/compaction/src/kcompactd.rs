@@ -17,7 +17,7 @@ const BACKOFF: u32 = 6;
 /// Nothing is asked for.
 const NOTHING: u32 = 0;
 
-/// What the thread should do next.
+/// The thread's next action.
 ///
 /// ```
 /// use pageblock_compaction::Next;
@@ -34,7 +34,7 @@ pub enum Next {
     },
 }
 
-/// What the reclaim thread of the node is doing.
+/// State of the node's reclaim thread.
 ///
 /// ```
 /// assert_ne!(pageblock_compaction::Kswapd::Asleep, pageblock_compaction::Kswapd::Awake);

@@ -17,7 +17,7 @@ use pageblock_frame::{Hooks, MigrateType, Order, Platform, StateByte};
 use crate::cluster::{CLUSTER, Cluster, keep};
 use crate::targets::Targets;
 
-/// What a migrator answered to a cluster of requests.
+/// A migrator's answer to a cluster of requests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answers {
     /// Blocks not isolated.
@@ -55,7 +55,7 @@ impl<P, M> Clone for Migration<'_, '_, '_, P, M> {
 impl<P, M> Copy for Migration<'_, '_, '_, P, M> {}
 
 impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
-    /// Asks the migrator for `wanted`, all of one order; what it isolates goes to `sources`, as far as there is room.
+    /// Asks the migrator for `wanted`, all of one order; isolated blocks go to `sources`, as far as there is room.
     pub(crate) fn isolate(self, wanted: &[Held], sources: &mut Sources<'a, 'z, 'm, P, M>) -> Answers {
         let mut asked = Requests::new(self, wanted, sources.room());
         self.migrator.isolate_batch(&mut asked.requests, self.mode);
@@ -70,8 +70,8 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
                 }
             }
         }
-        // The migrator holds what it has granted, so that the state byte still is what the scanner saw; unless the
-        // byte was stale when it was read, and the block is another one today.
+        // The migrator holds what it has granted, so that the state byte is still the one that the scanner saw; unless
+        // the byte was stale when it was read, and the block is another one today.
         let marked = self.scan.mark(&granted);
         let granted_requests = asked.requests.iter_mut().filter(|request| request.answer == Some(Ok(())));
         for ((i, held), request) in granted.into_iter().enumerate().zip(granted_requests) {
@@ -303,7 +303,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Moving<'a, 'z, 'm, P, M> {
         }
     }
 
-    /// Takes over what the migrator has written. A move without an outcome has failed.
+    /// Takes over the migrator's answers. A move without an outcome has failed.
     fn note_outcomes(&mut self) {
         let mut moves = core::mem::take(&mut self.moves).into_iter();
         for outcome in self.outcomes.iter_mut().filter(|outcome| **outcome == Err(MoveError::Again)) {

@@ -3,8 +3,8 @@
 //! Linux's scanners start to move a pageblock's frames before they know that the last of them can be moved, and find
 //! it out by scanning. Here a pageblock is chosen by its count of free frames, withheld, and read through once (eight
 //! or sixteen state bytes a load), and its blocks are borrowed from their owner as they are met: all of them before
-//! the first is moved. What could not be emptied is noted with its number of free frames and the frame that was in the
-//! way; it is not looked at again before the former changes, and then the latter is looked at first.
+//! the first is moved. A pageblock that could not be emptied is noted with its number of free frames and the frame that
+//! was in the way; it is not looked at again before the former changes, and then the latter is looked at first.
 
 mod hints;
 mod isolate;
@@ -144,7 +144,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         };
         let first = frames.start / BLOCK;
         self.source = first;
-        // From here to the end nothing is allocated from these pageblocks; what is freed in them stays in them.
+        // From here to the end nothing is allocated from these pageblocks; frames freed in them stay in them.
         let withheld = WithheldRange::new(self.migration.scan, first..frames.end.div_ceil(BLOCK));
         let mut emptied = if withheld.is_complete() { Emptied::Yes } else { Emptied::NotNow };
         for block in withheld.blocks() {

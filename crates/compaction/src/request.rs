@@ -39,7 +39,7 @@ pub enum Priority {
     Async = 2,
 }
 
-/// What a run is to achieve in one zone, and how.
+/// Aim of a run in one zone, and its means.
 ///
 /// ```
 /// use pageblock_compaction::{Origin, Priority, Request};
@@ -52,7 +52,7 @@ pub enum Priority {
 pub struct Request {
     /// The block wanted; `None` for as many as can be had.
     pub order: Option<Order>,
-    /// What it is for.
+    /// Its purpose.
     pub migrate_type: MigrateType,
     /// How much may be waited.
     pub mode: MigrateMode,
@@ -140,7 +140,7 @@ pub struct Outcome {
     pub result: CompactResult,
     /// The block wanted, allocated: the caller's.
     pub captured: Option<Pfn>,
-    /// What was done.
+    /// Work done.
     pub counts: RunCounts,
 }
 

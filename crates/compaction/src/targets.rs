@@ -1,5 +1,5 @@
-//! What a run holds of the zone besides sources: targets, and pageblocks withheld from allocation. Each is given back
-//! when dropped.
+//! Parts of the zone that a run holds besides sources: targets, and pageblocks withheld from allocation. Each is given
+//! back when dropped.
 
 use core::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A pageblock: 512 frames, one cache line of free bits and one line of what is derived from them.
+//! A pageblock: 512 frames, one cache line of free bits and one line of values derived from them.
 
 use core::fmt;
 use core::hint::cold_path;
@@ -34,21 +34,21 @@ pub struct Pageblock {
     pub presence: u64,
     /// Free frames, 0 to 512.
     pub free: u16,
-    /// Of them, those that have come back since `presence` was computed; whoever takes from the pageblock computes it
+    /// Of them, those that have come back since `presence` was computed; a taker of its frames computes it
     /// again first, if there are any.
     pub loose: u16,
     /// The largest order that the block can serve (see invariant 4).
     pub top: u8,
-    /// What the block is for.
+    /// The pageblock's purpose.
     pub migrate_type: MigrateType,
     /// Frames of this block that exist and belong to the allocator, 0 to 512.
     pub managed: u16,
-    /// What the block was for before it was isolated.
+    /// The pageblock's purpose before it was isolated.
     pub saved_type: MigrateType,
     /// The owner of the per-CPU lists that alone refill from it, a number above 0; 0 if it is not reserved.
     pub reserved_by: u16,
-    /// Left by scanners that could not empty it: 0, or one more than its free frames then. This and the next two are hints: a
-    /// scanner that believes a wrong one does too much or too little, and nothing else.
+    /// Left by scanners that could not empty it: 0, or one more than its free frames then. This and the next two are
+    /// hints: a scanner that believes a wrong one does too much or too little, and nothing else.
     pub note: u16,
     /// Left by scanners: one more than the place in the pageblock of the frame that was in the way.
     pub obstacle: Option<NonZeroU16>,
@@ -81,7 +81,7 @@ impl Pageblock {
         }
     }
 
-    /// Counts frames that have come back, and whose bits are set, but of which `presence` does not know.
+    /// Counts frames that have come back, with bits set, of which `presence` does not know.
     #[inline(always)]
     pub fn count_loose(&mut self, frames: u16) {
         // One addition for both numbers, neither of which is ever above 512.

@@ -13,7 +13,7 @@ use crate::{Carver, PAGEBLOCK_FRAMES, Pageblock, StateByte, StateTable, Unopened
 const LOOKS: u32 = 16;
 
 /// The pageblocks of a run of frames and the state bytes of those, which come into being together: a pageblock is
-/// *opened* when it is first written to. Until then nothing of it exists but one byte, and what is read is what that
+/// *opened* when it is first written to. Until then nothing of it exists but one byte, and reads see the value that the
 /// byte stands for.
 ///
 /// # Invariants
@@ -68,7 +68,7 @@ impl<'m> Pageblocks<'m> {
             return None;
         }
         let lines = carver.take_uninit(blocks)?;
-        // Behind what is aligned to cache lines, so that the state bytes of a word's 64 frames are one line.
+        // Behind the parts aligned to cache lines, so that the state bytes of a word's 64 frames are one line.
         let bytes = carver.take_uninit(frames)?;
         let openings = carver.take_with(blocks, |_| Some(Opening::new()))?;
         Some(Self { blocks: lines, states: StateTable::deferred(bytes, openings), prefix: 0, end: 0, missed: 0 })
@@ -173,7 +173,8 @@ impl<'m> Pageblocks<'m> {
         self.blocks.get_mut(block as usize).map(|line| unsafe { line.assume_init_mut() })
     }
 
-    /// As [`get_mut`](Self::get_mut), for a pageblock that is there if all invariants hold. If it is not, that is counted.
+    /// As [`get_mut`](Self::get_mut), for a pageblock that is there if all invariants hold. If it is not, that is
+    /// counted.
     #[must_use]
     #[inline(always)]
     pub fn known_mut(&mut self, block: u32) -> Option<&mut Pageblock> {
@@ -202,14 +203,14 @@ impl<'m> Pageblocks<'m> {
         (0..self.blocks.len() as u32).filter_map(|block| self.get(block))
     }
 
-    /// What a pageblock is that has not been opened; `None` if it has.
+    /// State of a pageblock that has not been opened; `None` if it has.
     #[must_use]
     #[inline]
     pub fn unopened(&self, block: u32) -> Option<Unopened> {
         self.states.opening(block)?.unopened()
     }
 
-    /// Sets what a pageblock is that has not been opened. False, with nothing changed, if it has.
+    /// Sets the state of a pageblock that has not been opened. False, with nothing changed, if it has.
     #[inline]
     pub fn set_unopened(&mut self, block: u32, unopened: Unopened) -> bool {
         let Some(opening) = self.states.opening(block).filter(|opening| !opening.is_opened()) else { return false };
@@ -230,7 +231,7 @@ impl<'m> Pageblocks<'m> {
         Some(blocks.start + place as u32)
     }
 
-    /// Writes a pageblock's line and state bytes for the first time, as what it is.
+    /// Writes a pageblock's line and state bytes for the first time, from its state.
     #[cold]
     #[inline(never)]
     fn open(&mut self, block: u32) {

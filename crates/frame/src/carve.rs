@@ -27,7 +27,7 @@ unsafe impl Zeroed for AtomicU8 {}
 // SAFETY: outside the model this is an integer in an `UnsafeCell`.
 #[cfg(not(loom))]
 unsafe impl Zeroed for AtomicU32 {}
-// SAFETY: integers, and migrate types whose number 0 is `Unmovable`.
+// SAFETY: integers, and migrate types, of which number 0 is `Unmovable`.
 unsafe impl Zeroed for Pageblock {}
 // SAFETY: four integers.
 #[cfg(not(loom))]
@@ -75,15 +75,17 @@ impl<'m> Carver<'m> {
         }
     }
 
-    /// Room for `count` values, aligned and not initialised, or `None` (with nothing taken) if the bytes do not suffice.
+    /// Room for `count` values, aligned and not initialised, or `None` (with nothing taken) if the bytes do not
+    /// suffice.
     pub fn take_uninit<T>(&mut self, count: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let start = self.claim::<T>(count)?.cast();
-        // SAFETY: `start` is aligned for `T`, valid for `count` values and exclusive for 'm; nothing need be initialised.
+        // SAFETY: `start` is aligned for `T`, valid for `count` values and exclusive for 'm; nothing need be
+        // initialised.
         Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
     }
 
-    /// A slice of `count` values made by `value`, aligned. `None` if the bytes do not suffice (with nothing taken), or if
-    /// `value` has none. The values are never dropped.
+    /// A slice of `count` values made by `value`, aligned. `None` if the bytes do not suffice (with nothing taken), or
+    /// if `value` has none. The values are never dropped.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -102,7 +104,8 @@ impl<'m> Carver<'m> {
         Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
     }
 
-    /// The same for values that need bytes of the same storage, which lie behind all of them: no copy waits elsewhere meanwhile.
+    /// The same for values that need bytes of the same storage, which lie behind all of them: no copy waits elsewhere
+    /// meanwhile.
     pub fn take_each<T>(
         &mut self,
         count: usize,

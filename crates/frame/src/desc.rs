@@ -17,7 +17,7 @@ use crate::sync::{AtomicU32, Ordering, Slot};
 pub const NO_FRAME: u32 = u32::MAX;
 
 bitflags! {
-    /// What a described frame is. Names are Linux's page flags.
+    /// State of a described frame. Names are Linux's page flags.
     ///
     /// ```
     /// use pageblock_frame::DescFlags;
@@ -56,7 +56,7 @@ bitflags! {
     }
 }
 
-/// What reclaim, compaction and mlock know of one frame.
+/// Knowledge of reclaim, compaction and mlock about one frame.
 ///
 /// ```
 /// use pageblock_frame::{Descriptor, DescFlags};
@@ -107,13 +107,13 @@ impl Descriptor {
         DescFlags::from_bits_retain(self.flags.load(Ordering::Acquire))
     }
 
-    /// Sets flags; returns what was set before. One atomic operation.
+    /// Sets flags; returns the former ones. One atomic operation.
     #[inline(always)]
     pub fn set_flags(&self, flags: DescFlags) -> DescFlags {
         DescFlags::from_bits_retain(self.flags.fetch_or(flags.bits(), Ordering::AcqRel))
     }
 
-    /// Clears flags; returns what was set before. One atomic operation.
+    /// Clears flags; returns the former ones. One atomic operation.
     #[inline(always)]
     pub fn clear_flags(&self, flags: DescFlags) -> DescFlags {
         DescFlags::from_bits_retain(self.flags.fetch_and(!flags.bits(), Ordering::AcqRel))
@@ -125,7 +125,7 @@ impl Descriptor {
         self.flags.store(flags.bits(), Ordering::Release);
     }
 
-    /// Sets and clears flags in one atomic step; returns what was set before.
+    /// Sets and clears flags in one atomic step; returns the former ones.
     #[inline]
     pub fn change_flags(&self, set: DescFlags, clear: DescFlags) -> DescFlags {
         let mut old = self.flags.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Request flags (`gfp_t`) and what follows from them: zone limit, migrate type, allocation flags.
+//! Request flags (`gfp_t`) and the values that follow from them: zone limit, migrate type, allocation flags.
 //!
 //! Bits and combinations are Linux 6.1's, so that a recorded trace can be read back. The mappings are pure functions.
 
@@ -7,7 +7,7 @@ use bitflags::bitflags;
 use crate::{MigrateType, Order, ZoneKind};
 
 bitflags! {
-    /// What a request asks for and what it permits.
+    /// Wishes and permissions of a request.
     ///
     /// ```
     /// use pageblock_frame::{Gfp, MigrateType, ZoneKind};
@@ -210,7 +210,7 @@ impl Gfp {
 }
 
 bitflags! {
-    /// What one attempt inside the allocator may do (`ALLOC_*`, late 6.1).
+    /// Permissions of one attempt inside the allocator (`ALLOC_*`, late 6.1).
     ///
     /// ```
     /// use pageblock_frame::{AllocFlags, Gfp, Order};
@@ -225,7 +225,7 @@ bitflags! {
         const WMARK_HIGH = 0x2;
         /// Ignore watermarks altogether.
         const NO_WATERMARKS = 0x4;
-        /// Victim of the out-of-memory rung: half of what is left of the reserve.
+        /// Victim of the out-of-memory rung: half of the rest of the reserve.
         const OOM = 0x8;
         /// The caller cannot block.
         const NON_BLOCK = 0x10;

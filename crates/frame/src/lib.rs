@@ -1,11 +1,10 @@
 //! The page-frame model that the `pageblock` crates share.
 //!
-//! A machine's memory is frames of 4 KiB, numbered ([`Pfn`]); 512 of them are a [`Pageblock`]. What is free is said by
-//! one bit a frame in the pageblock's own cache line, what a frame is to its holder by one byte a frame
-//! ([`StateByte`]), and, only where reclaim, compaction or mlock are used, its list links, flags and references by a
-//! 16-byte [`Descriptor`].
+//! A machine's memory is frames of 4 KiB, numbered ([`Pfn`]); 512 of them are a [`Pageblock`]. Free frames are marked
+//! by one bit a frame in the pageblock's own cache line, the holder's state by one byte a frame ([`StateByte`]), and,
+//! only where reclaim, compaction or mlock are used, its list links, flags and references by a 16-byte [`Descriptor`].
 //!
-//! What else is here because everything above needs it:
+//! Also here, because everything above needs them:
 //! * requests: [`Order`], [`MigrateType`], [`Gfp`] and the pure mapping from flags to zone, type and [`AllocFlags`];
 //! * [`sync`]: **every** lock and atomic, real and under the model checker;
 //! * [`Platform`] and [`Hooks`]: the seams that a kernel fills, and [`trace`]: the events it can listen to;

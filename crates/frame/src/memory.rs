@@ -20,7 +20,7 @@ use crate::{PAGE_SIZE, PfnRange, Platform};
 ///     const MAX_CPUS: usize = 1;
 ///     fn phys_to_virt(_pa: u64) -> NonNull<u8> { NonNull::from(Box::leak(Box::new([7u8; 4096]))).cast() }
 /// }
-/// // SAFETY: the box is leaked and used by nobody.
+/// // SAFETY: the box is leaked and has no other user.
 /// let bytes = unsafe { claim_frames::<Machine>(PfnRange::new(Pfn::new(0), Pfn::new(1))) };
 /// assert_eq!(bytes.len(), 4096);
 /// ```
@@ -29,16 +29,16 @@ pub unsafe fn claim_frames<P: Platform>(frames: PfnRange) -> &'static mut [Maybe
     let start = P::phys_to_virt(frames.start.phys()).cast::<MaybeUninit<u8>>();
     let len = (frames.len() * PAGE_SIZE) as usize;
     // SAFETY: 1. the platform promises that each frame can be read and written through this pointer for ever,
-    // neighbours at the same distance; 2. the caller promises that they are used by nobody else; 3. `MaybeUninit<u8>`
+    // neighbours at the same distance; 2. the caller promises that they have no other user; 3. `MaybeUninit<u8>`
     // needs no alignment and no initialisation.
     unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), len) }
 }
 
-/// Fills these frames with zeroes through [`Platform::phys_to_virt`]: what [`Platform::zero_frames`] does where the
+/// Fills these frames with zeroes through [`Platform::phys_to_virt`], as [`Platform::zero_frames`] does where the
 /// platform does not say otherwise.
 ///
 /// # Safety
-/// The caller owns the frames: nobody else reads or writes them meanwhile.
+/// The caller owns the frames: no other code reads or writes them meanwhile.
 pub unsafe fn zero_through_mapping<P: Platform>(frames: PfnRange) {
     let start = P::phys_to_virt(frames.start.phys());
     // SAFETY: the platform promises that the frames can be written through this pointer, neighbours at the same
@@ -46,7 +46,7 @@ pub unsafe fn zero_through_mapping<P: Platform>(frames: PfnRange) {
     unsafe { core::ptr::write_bytes(start.as_ptr(), 0, (frames.len() * PAGE_SIZE) as usize) };
 }
 
-/// What poisoned memory holds in each word.
+/// Value of each word of poisoned memory.
 const POISON: u64 = 0xaaaa_5a5a_aaaa_5a5a;
 
 /// Fills these frames with a pattern that [`poison_damage`] knows.

@@ -1,8 +1,8 @@
-//! Migrate types: what a pageblock is for, so that what can move stays apart from what cannot.
+//! Migrate types: the purpose of a pageblock, so that movable frames stay apart from others.
 
 use core::fmt;
 
-/// What the frames of a pageblock can be expected to do when their place is wanted.
+/// Expected behaviour of a pageblock's frames when their place is wanted.
 ///
 /// The numbers are Linux's of 4.4 and later, as they appear in traces. (Before, `Reclaimable` was 1 and `Movable` 2.)
 ///
@@ -25,7 +25,7 @@ pub enum MigrateType {
     HighAtomic = 3,
     /// Belongs to a contiguous-memory area: serves movable requests only, and never changes type.
     Cma = 4,
-    /// Withheld from allocation while someone empties it.
+    /// Withheld from allocation while a caller empties it.
     Isolate = 5,
 }
 

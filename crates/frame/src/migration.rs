@@ -14,7 +14,7 @@ use crate::{Order, Pfn};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MigrateMode {
-    /// For nothing: what is locked or being written back is left where it is (`MIGRATE_ASYNC`).
+    /// For nothing: locked pages and those being written back stay in place (`MIGRATE_ASYNC`).
     Async,
     /// For locks, not for writing back (`MIGRATE_SYNC_LIGHT`).
     SyncLight,
@@ -173,7 +173,7 @@ impl Move {
 /// 5. On any other `Err` of `migrate`, nothing refers to `to`, `to` has not been freed, and `from` is as it was.
 /// 6. `put_back` answers [`PutBack::Released`] only if nothing refers to the block, and the implementor has not freed
 ///    it and will not free it.
-/// 7. An entry of a batch is for its own block, whatever the order of entries. Nothing has happened to a block whose
+/// 7. An entry of a batch is for its own block, whatever the order of entries. Nothing has happened to a block if its
 ///    entry is `None`.
 /// 8. A call that unwinds counts as [`Refusal::Unknown`], [`MoveError::Failed`] or [`PutBack::Kept`]; a batch that
 ///    unwinds counts as far as its entries are written. The promises hold for these answers, too. Compaction then puts
@@ -255,7 +255,7 @@ pub unsafe trait Migrate {
 }
 
 /// A reference to a migrator is one, so that [`Hooks::migrator`](crate::Hooks::migrator)'s answer can be passed on.
-// SAFETY: every call goes to the migrator behind the reference, whose answers keep the promises.
+// SAFETY: every call goes to the migrator behind the reference; its answers keep the promises.
 unsafe impl<M: Migrate + ?Sized> Migrate for &M {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         (**self).isolate(pfn, order, mode)

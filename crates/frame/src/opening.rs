@@ -1,4 +1,4 @@
-//! Pageblocks whose metadata does not exist yet: what is known of them instead, in one byte.
+//! Pageblocks without metadata yet: their state, in one byte instead.
 //!
 //! | byte | pageblock | its line | state of its frames |
 //! |---|---|---|---|
@@ -6,7 +6,7 @@
 //! | 1 to 3 | all of it is free, as one of the three ordinary types | all bits set | `Inside` |
 //! | 4 | nothing of it belongs to the allocator, all of it exists | as 0 | `Reserved` |
 //! | 5 | nothing of it exists | as 0 | `Hole` |
-//! | 6 | opened: what its line and its state bytes say | written | written |
+//! | 6 | opened: as its line and its state bytes say | written | written |
 //!
 //! The holder of the region's lock writes the line and the state bytes, and then the 6, which stays (release). A CPU
 //! that reads the 6 (acquire) may read state bytes; lines are read under the lock.
@@ -21,7 +21,7 @@ const RESERVED: u8 = 4;
 const HOLE: u8 = 5;
 const OPENED: u8 = 6;
 
-/// What a pageblock is that has not been opened.
+/// State of a pageblock that has not been opened.
 ///
 /// ```
 /// use pageblock_frame::{MigrateType, Unopened};
@@ -57,7 +57,7 @@ impl Opening {
         self.0.load(Ordering::Acquire) == OPENED
     }
 
-    /// What it is; `None` if it has been opened.
+    /// Its state; `None` if it has been opened.
     #[inline]
     pub(crate) fn unopened(&self) -> Option<Unopened> {
         match self.0.load(Ordering::Relaxed) {
@@ -90,7 +90,7 @@ impl Opening {
         }
     }
 
-    /// Sets what it is. Only the holder of the region's lock may, while it has not been opened.
+    /// Sets its state. Only the holder of the region's lock may, while it has not been opened.
     #[inline]
     pub(crate) fn set(&self, unopened: Unopened) {
         let number = match unopened {

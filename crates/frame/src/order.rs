@@ -55,7 +55,7 @@ impl Order {
         if log2 <= Self::LIMIT.0 { Self(log2) } else { Self::LIMIT }
     }
 
-    /// The smallest order whose block holds `frames` frames, or `None` if there is none or `frames` is 0.
+    /// The smallest order with a block that holds `frames` frames, or `None` if there is none or `frames` is 0.
     #[must_use]
     pub const fn fitting(frames: u64) -> Option<Self> {
         if frames == 0 || frames > Self::LIMIT.frames() {
@@ -64,7 +64,7 @@ impl Order {
         Some(Self((u64::BITS - (frames - 1).leading_zeros()) as u8))
     }
 
-    /// The smallest order whose block holds a value of this layout, alignment included; `None` if there is none.
+    /// The smallest order with a block that holds a value of this layout, alignment included; `None` if there is none.
     ///
     /// ```
     /// use core::alloc::Layout;

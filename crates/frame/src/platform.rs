@@ -1,4 +1,4 @@
-//! The seam that a kernel fills: what the hardware is.
+//! The seam that a kernel fills: the hardware.
 
 use core::ptr::NonNull;
 
@@ -49,9 +49,9 @@ impl IrqState {
 /// 3. Unless [`HAS_MEMORY`](Platform::HAS_MEMORY) is false, [`phys_to_virt`](Platform::phys_to_virt) returns a pointer
 ///    through which the frame at that address can be read and written for as long as the allocator exists, at the same
 ///    distance for neighbouring frames.
-/// 4. If [`CPU_WORD`](Platform::CPU_WORD) is true, [`cpu_word`](Platform::cpu_word) returns what
-///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`PerCpuPtr::new`]: never what
-///    another CPU was given.
+/// 4. If [`CPU_WORD`](Platform::CPU_WORD) is true, [`cpu_word`](Platform::cpu_word) returns the word that
+///    [`set_cpu_word`](Platform::set_cpu_word) was given last on the executing CPU, or [`PerCpuPtr::new`]: never one
+///    that another CPU was given.
 ///
 /// ```
 /// use core::ptr::NonNull;
@@ -78,7 +78,7 @@ pub unsafe trait Platform: 'static {
     const HARDENED: bool = false;
 
     /// For kernels that have to be small: serves all orders by the same code, where others have copies of it for the
-    /// common ones, and leaves out what chooses between zones (fair zones, zone spreading, stalls before mixing).
+    /// common ones, and leaves out the choice between zones (fair zones, zone spreading, stalls before mixing).
     const SMALL_CODE: bool = false;
 
     /// Whether the platform keeps one word for the allocator on each CPU, by [`cpu_word`](Platform::cpu_word) and
@@ -87,7 +87,7 @@ pub unsafe trait Platform: 'static {
     /// instruction away: a variable at a fixed distance from GS base, `TPIDR_EL1` or `tp`, or a thread-local one.
     const CPU_WORD: bool = false;
 
-    /// Whether there is memory behind the frames. A simulated machine whose frames are numbers says no: then the
+    /// Whether there is memory behind the frames. A simulated machine with numbers for frames says no: then the
     /// allocator reads and writes no frame, and may be initialised by safe code.
     const HAS_MEMORY: bool = true;
 
@@ -100,7 +100,7 @@ pub unsafe trait Platform: 'static {
     /// [`HAS_MEMORY`](Platform::HAS_MEMORY) is false.
     ///
     /// # Safety
-    /// The caller owns the frames: nobody else reads or writes them meanwhile.
+    /// The caller owns the frames: no other code reads or writes them meanwhile.
     #[inline]
     unsafe fn zero_frames(frames: PfnRange)
     where
@@ -123,7 +123,7 @@ pub unsafe trait Platform: 'static {
         CpuId::new(0)
     }
 
-    /// Ends what [`pin`](Platform::pin) began.
+    /// Ends the state that [`pin`](Platform::pin) began.
     ///
     /// # Safety
     /// The caller ends a [`pin`](Platform::pin) of its own that has not been ended, and uses the CPU's number no more.
@@ -142,13 +142,13 @@ pub unsafe trait Platform: 'static {
     /// Replaces the word of the CPU that executes this, which is pinned. An interrupt in between sees either.
     ///
     /// # Safety
-    /// The word is [`PerCpuPtr::new`], or leads to what the allocator keeps for this CPU: a word that was carried here
+    /// The word is [`PerCpuPtr::new`], or leads to the allocator's data of this CPU: a word that was carried here
     /// from another CPU would let both into one CPU's lists. The allocator calls this; a kernel does for a CPU that is
     /// reset, if at all.
     #[inline(always)]
     unsafe fn set_cpu_word(_word: PerCpuPtr) {}
 
-    /// Turns interrupts off on this CPU and returns what they were.
+    /// Turns interrupts off on this CPU and returns their former state.
     #[inline(always)]
     fn irq_save() -> IrqState {
         IrqState::new(0)

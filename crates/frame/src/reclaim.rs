@@ -42,7 +42,7 @@ impl fmt::Display for Actor {
 pub struct Shrink {
     /// Where.
     pub node: NodeId,
-    /// The one zone whose lists are to shrink (Linux before 4.8), or `None`: the node's.
+    /// The one zone with the lists to shrink (Linux before 4.8), or `None`: the node's.
     pub zone: Option<ZoneKind>,
     /// Frames of higher zones do not help the request.
     pub limit: ZoneKind,
@@ -54,7 +54,7 @@ pub struct Shrink {
     pub order: Order,
     /// The actor.
     pub actor: Actor,
-    /// What may be done: [`Gfp::IO`] start writing, [`Gfp::FS`] enter file systems.
+    /// Actions allowed: [`Gfp::IO`] start writing, [`Gfp::FS`] enter file systems.
     pub gfp: Gfp,
     /// False while boosted watermarks are the only reason: nothing is written back, unmapped or swapped out.
     pub may_write: bool,
@@ -78,7 +78,7 @@ impl Shrink {
     }
 }
 
-/// What a round achieved.
+/// Result of a round.
 ///
 /// ```
 /// use pageblock_frame::reclaim::Shrunk;
@@ -117,12 +117,12 @@ pub struct FilePages {
 }
 
 /// An owner of memory that can be given up. The allocator holds **no lock** and has interrupts on in every call, so
-/// each may wait as long as its flags allow, and free to the allocator; what it allocates meanwhile it asks for with
+/// each may wait as long as its flags allow, and free to the allocator; its own requests meanwhile carry
 /// [`Gfp::MEMALLOC`], which never reclaims.
 ///
-/// # What an owner that breaks the contract can do
-/// Make requests fail. The allocator believes its own count of free frames, not the answer: rounds that claim progress
-/// where there is none are bounded, and a call that re-enters reclaim is refused.
+/// # An owner that breaks the contract
+/// It can make requests fail. The allocator believes its own count of free frames, not the answer: rounds that claim
+/// progress where there is none are bounded, and a call that re-enters reclaim is refused.
 ///
 /// ```
 /// use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};

@@ -1,7 +1,7 @@
-//! One state byte a frame: what the frame is to whoever holds it.
+//! One state byte a frame: the frame's state, kept by its holder.
 //!
 //! The byte is atomic and relaxed. It is written only by the frame's current owner: the zone lock's holder while the
-//! frame is free, the CPU whose list it is on, the holder of the block it heads. Readers without ownership (the error
+//! frame is free, the CPU that lists it, the holder of the block it heads. Readers without ownership (the error
 //! path of a free, the migrate scanner) see a recent value, and must cope with a stale one.
 //!
 //! Only a block's **head** carries information. That a frame is inside an allocated block is derived from the heads
@@ -14,7 +14,7 @@
 //! | `0000_0010` | `Hole`: there is no such frame | `Reserved`, `Inside` (memory added) | boot, zone lock |
 //! | `0001_oooo` | `Isolated(order)`: head of a block taken out by a scanner | `Inside`, `Allocated` | the scanner |
 //! | `01tt_oooo` | `Listed(order, type)`: head of a block on a per-CPU list | `Allocated`, `Inside` (drain) | the list's CPU |
-//! | `10tt_oooo` | `Allocated(order, type)`: head of a block that a caller holds | `Listed`, `Inside`, `Isolated` | whoever frees or splits it |
+//! | `10tt_oooo` | `Allocated(order, type)`: head of a block that a caller holds | `Listed`, `Inside`, `Isolated` | the code that frees or splits it |
 //!
 //! `tt` is the migrate type for the three ordinary types; 3 stands for any other, and such a block never goes
 //! through a per-CPU list.
@@ -71,7 +71,7 @@ impl TypeBits {
     #[must_use]
     #[inline(always)]
     pub const fn get(self) -> u32 {
-        // SAFETY: both constructors see to it. The compiler need not mask what it shifts back and forth.
+        // SAFETY: both constructors see to it. The compiler need not mask the value that it shifts back and forth.
         unsafe { core::hint::assert_unchecked(self.0 & !(3 << TYPE_SHIFT) == 0) };
         self.0
     }
@@ -215,7 +215,7 @@ impl StateByte {
         Order::saturating(self.0 & ORDER_BITS)
     }
 
-    /// What the byte says.
+    /// Meaning of the byte.
     #[must_use]
     pub const fn decode(self) -> FrameState {
         let order = self.order();
@@ -236,7 +236,7 @@ impl StateByte {
 /// The state bytes of a run of frames, indexed from the first frame's, which begins a pageblock.
 ///
 /// The bytes of a pageblock that has not been [opened](crate::Pageblocks) have never been written. They are not read:
-/// what the frames are is known of the pageblock as a whole.
+/// the pageblock as a whole has the frames' state.
 ///
 /// ```
 /// use pageblock_frame::{FrameState, MigrateType, Order, StateByte, StateTable, sync::AtomicU8};
@@ -299,7 +299,7 @@ impl<'m> StateTable<'m> {
         self.openings.get(blocks.start as usize..blocks.end as usize).unwrap_or_default()
     }
 
-    /// Where the first byte is; what it points to lives for `'m`.
+    /// Where the first byte is; its target lives for `'m`.
     #[must_use]
     pub const fn start(&self) -> core::ptr::NonNull<AtomicU8> {
         core::ptr::NonNull::from_ref(self.bytes).cast()
@@ -334,7 +334,7 @@ impl<'m> StateTable<'m> {
         self.byte(u32::try_from(index).ok()?)
     }
 
-    /// What a frame is now; [`StateByte::HOLE`] past the end.
+    /// State of a frame now; [`StateByte::HOLE`] past the end.
     #[must_use]
     #[inline(always)]
     pub fn get(&self, index: u32) -> StateByte {
@@ -345,7 +345,7 @@ impl<'m> StateTable<'m> {
         }
     }
 
-    /// What a frame is whose pageblock had not been opened a moment ago.
+    /// State of a frame in a pageblock that had not been opened a moment ago.
     #[cold]
     fn unopened_state(&self, index: u32) -> StateByte {
         let Some(opening) = self.opening(index / BLOCK) else { return StateByte::HOLE };

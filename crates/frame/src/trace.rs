@@ -1,4 +1,4 @@
-//! Structured events: what Linux's tracepoints say, as values.
+//! Structured events: the content of Linux's tracepoints, as values.
 
 mod compaction;
 mod reclaim;

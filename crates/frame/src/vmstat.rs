@@ -1,7 +1,7 @@
 //! Counters with the names of `/proc/vmstat`, in the form that every crate gives them.
 
-/// Declares counters twice: as they are kept, anyone adding to them, and as they are read: numbers at one moment, which
-/// display as lines of `/proc/vmstat`. Relaxed: each is exact, together they are not one moment.
+/// Declares counters twice: as they are kept, open to additions from any CPU, and as they are read: numbers at one
+/// moment, which display as lines of `/proc/vmstat`. Relaxed: each is exact, together they are not one moment.
 ///
 /// ```
 /// use pageblock_frame::sync::Ordering;

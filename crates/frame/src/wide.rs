@@ -26,7 +26,7 @@ fn load8(bytes: &[AtomicU8]) -> u64 {
     if let Some(bytes) = bytes.first_chunk::<8>() {
         let value: u64;
         // SAFETY: reads eight bytes that are borrowed, and initialised since they are atomics; has no other effect. It
-        // does what eight relaxed loads of the same bytes could do.
+        // reads as eight relaxed loads of the same bytes could.
         unsafe {
             core::arch::asm!(
                 "mov {value}, qword ptr [{at}]",
@@ -48,8 +48,8 @@ fn load8(bytes: &[AtomicU8]) -> u64 {
 #[inline(always)]
 fn store8(bytes: &[AtomicU8; 8], value: u64) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: writes eight bytes that are borrowed and, as atomics, in cells; has no other effect. It does what eight
-    // relaxed stores of the same bytes could do.
+    // SAFETY: writes eight bytes that are borrowed and, as atomics, in cells; has no other effect. It writes as eight
+    // relaxed stores of the same bytes could.
     unsafe {
         core::arch::asm!(
             "mov qword ptr [{at}], {value}",
@@ -210,7 +210,7 @@ mod sse2 {
         let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
         let (e, f, g, h): (__m128i, __m128i, __m128i, __m128i);
         // SAFETY: reads the 128 borrowed bytes, which are initialised since they are atomics; has no other effect. It
-        // does what 128 relaxed loads of the same bytes could do.
+        // reads as 128 relaxed loads of the same bytes could.
         unsafe {
             core::arch::asm!(
                 "movdqu {a}, xmmword ptr [{at}]",
@@ -236,7 +236,7 @@ mod sse2 {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// The largest of the bytes in each place of sixteen, and what is known of that: loads and comparisons are one
+    /// The largest of the bytes in each place of sixteen, and knowledge of that: loads and comparisons are one
     /// instruction each.
     ///
     /// # Safety
@@ -264,7 +264,7 @@ mod sse2 {
         [even, odd]
     }
 
-    /// Looks at all whole chunks of 128 bytes; returns what is left over.
+    /// Looks at all whole chunks of 128 bytes; returns the rest.
     ///
     /// # Safety
     /// The CPU has SSE2.
@@ -272,7 +272,7 @@ mod sse2 {
     #[target_feature(enable = "sse2")]
     pub(super) unsafe fn any_movable(bytes: &[AtomicU8]) -> (bool, &[AtomicU8]) {
         let (chunks, rest) = bytes.as_chunks::<CHUNK>();
-        // First whether any byte is as large as a movable head: what the kernel holds for itself is not.
+        // First whether any byte is as large as a movable head: blocks that the kernel holds for itself are not.
         let mut most = [_mm_setzero_si128(); 2];
         if bytes.as_ptr().addr().is_multiple_of(16) {
             for chunk in chunks {

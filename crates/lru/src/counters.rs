@@ -1,4 +1,4 @@
-//! What happened on the lists, under Linux's names.
+//! Events of the lists, under Linux's names.
 
 use pageblock_frame::const_unless_model;
 use pageblock_frame::sync::{AtomicI64, AtomicU64, Ordering};
@@ -88,7 +88,7 @@ impl Event {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Counters {
-    /// `NR_MLOCK`: frames of pages whose `MLOCKED` is set.
+    /// `NR_MLOCK`: frames of pages with `MLOCKED` set.
     nr_mlock: AtomicI64,
     events: [AtomicU64; Event::COUNT],
 }

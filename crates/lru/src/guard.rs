@@ -174,7 +174,7 @@ impl<'a, 'm> LruGuard<'a, 'm> {
         true
     }
 
-    /// Unlinks a page whose `LRU` the caller has cleared.
+    /// Unlinks a page after the caller has cleared its `LRU`.
     #[inline]
     pub(crate) fn unlink(&mut self, index: u32, page: &Descriptor) {
         let flags = page.flags();

@@ -1,4 +1,4 @@
-//! Taking pages off the lists, and putting them back: what reclaim and compaction's migrate scanner do.
+//! Taking pages off the lists, and putting them back, for reclaim and compaction's migrate scanner.
 
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Pfn};
@@ -36,7 +36,7 @@ pub enum IsolateError {
     Orphaned,
 }
 
-/// What [`Lru::isolate_tail`] did.
+/// Result of [`Lru::isolate_tail`].
 ///
 /// ```
 /// assert_eq!(pageblock_lru::Scan::default().taken, 0);
@@ -121,7 +121,7 @@ impl Lru<'_> {
     /// hold and with one splice for each run of pages of the same list; gives the isolator's references back. The
     /// first of `pages` comes nearest to the tail.
     ///
-    /// What remains in `pages` are the frames of which that was the last reference: they are the caller's, to be freed.
+    /// Left in `pages` are the frames of which that was the last reference: the caller frees them.
     /// Mirrors `move_folios_to_lru()` (6.1).
     pub fn put_back_all<const N: usize>(&self, pages: &mut ArrayVec<Pfn, N>) {
         let mut chain = (LruList::InactiveAnon, Chain::EMPTY);

@@ -1,4 +1,4 @@
-//! The five lists, and what a page's flags say about them.
+//! The five lists, and the flags of a page that name its list.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Heads, tails and counts of the five lists: what the LRU lock protects, and the operations on links.
+//! Heads, tails and counts of the five lists: the data under the LRU lock, and the operations on links.
 //!
 //! Links are frame indices into the table; [`NO_FRAME`] is beyond any table, so a bounds check is the end test.
 
@@ -160,7 +160,7 @@ impl Lists {
         }
     }
 
-    /// Links pages in behind one on the list, whose frames are counted already: the parts of a split page.
+    /// Links pages in behind one on the list; their frames are counted already: the parts of a split page.
     pub(crate) fn insert_after(
         &mut self,
         table: &[Descriptor],

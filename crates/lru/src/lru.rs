@@ -39,7 +39,7 @@ impl<'m> Lru<'m> {
     const_unless_model! {
         /// Empty lists over the frames from `start` on that `table` describes.
         ///
-        /// Fewer than 2³² - 1 frames; what lies beyond is not covered.
+        /// Fewer than 2³² - 1 frames; frames beyond are not covered.
         #[must_use]
         pub const fn new(start: Pfn, table: &'m [Descriptor]) -> Self {
             Self::with_form(start, table, Unevictable::Linked)

@@ -1,7 +1,7 @@
-//! Pages to and from the unevictable list in bulk: what mlock and munlock do under one hold of the LRU lock.
+//! Pages to and from the unevictable list in bulk, under one hold of the LRU lock, for mlock and munlock.
 //!
-//! The callers hold the lock of the page table that maps the pages, or a reference to each: the pages stay what they
-//! are. Neighbours on a list are moved as one run: links inside the run are only compared, not written.
+//! The callers hold the lock of the page table that maps the pages, or a reference to each: the pages keep their
+//! identity. Neighbours on a list are moved as one run: links inside the run are only compared, not written.
 
 use pageblock_frame::{DescFlags, Descriptor};
 
@@ -10,7 +10,7 @@ use crate::guard::LruGuard;
 use crate::list::{LruList, frames_of};
 use crate::lists::Chain;
 
-/// What a bulk operation did, in frames: to be [counted](Self::count) once the lock is released.
+/// Counts of a bulk operation, in frames: to be [counted](Self::count) once the lock is released.
 ///
 /// ```
 /// use pageblock_lru::{Counters, Event, Tally};
@@ -99,13 +99,13 @@ impl Run {
     const EMPTY: Self = Self { from: LruList::Unevictable, to: LruList::Unevictable, chain: Chain::EMPTY };
 }
 
-/// One pass over a batch: the run that is being gathered, and what was done so far.
+/// One pass over a batch: the run that is being gathered, and the counts so far.
 struct Pass {
     run: Run,
     tally: Tally,
 }
 
-/// What the pages of a run have in common while they are unlocked, worked out once.
+/// Properties that the pages of a run share while they are unlocked, worked out once.
 #[derive(Clone, Copy)]
 struct Kind {
     /// Their flags before.
@@ -118,7 +118,7 @@ struct Kind {
     frames: u64,
 }
 
-/// What a page that munlock moves has, and what it loses.
+/// Flags that a page which munlock moves has, and those it loses.
 const LEAVES: DescFlags = DescFlags::MLOCKED.union(DescFlags::UNEVICTABLE);
 
 impl Kind {
@@ -240,7 +240,7 @@ impl LruGuard<'_, '_> {
             let Some(page) = table.get(*index as usize) else { continue };
             let seen = page.flags();
             let linked = seen.contains(DescFlags::LRU);
-            // Also where `MLOCKED` is set already: the atomic step is what `unlock_pages` on another CPU is ordered by.
+            // Also where `MLOCKED` is set already: the atomic step orders `unlock_pages` on another CPU after this.
             let before = page.set_flags(if linked { STAYS } else { DescFlags::MLOCKED });
             let frames = frames_of(before);
             pass.tally.set += if before.contains(DescFlags::MLOCKED) { 0 } else { frames };
@@ -286,7 +286,7 @@ impl LruGuard<'_, '_> {
         *run = Run { from, to, chain: Chain { first: index, last: index, entries: 1, frames } };
     }
 
-    /// Moves the last run, and counts what is counted under the lock.
+    /// Moves the last run, and updates the counts that the lock protects.
     fn finish(&mut self, pass: &Pass) -> Tally {
         self.move_run(&pass.run);
         let counters = &self.lru.counters;
@@ -307,7 +307,7 @@ impl LruGuard<'_, '_> {
         }
     }
 
-    /// Linux 5.18's way to lock a page whose `MLOCKED` is set already: on the unevictable list it is counted once
+    /// Linux 5.18's way to lock a page with `MLOCKED` already set: on the unevictable list it is counted once
     /// more, from another list it moves there with a count of 1. A page off its list is skipped. Mirrors
     /// `__mlock_page()` (6.1).
     ///

@@ -9,7 +9,7 @@ use crate::list::frames_of;
 use crate::lru::Lru;
 use crate::set::Lrus;
 
-/// What the pages of a batch wait for.
+/// Operation for which the pages of a batch wait.
 ///
 /// ```
 /// assert_eq!(pageblock_lru::Batch::ALL.len(), 5);
@@ -41,8 +41,8 @@ impl Batch {
 /// One CPU's batches of up to `N` pages, each page with a reference; mirrors `cpu_fbatches` (6.1). `N` is 15 as in
 /// Linux 4.16 to 6.9; before it was 14.
 ///
-/// A batch is flushed when it fills up, when a huge page joins it, and by [`drain`](Self::drain). Pages whose last
-/// reference goes with the batch are handed to `free`, with no lock held.
+/// A batch is flushed when it fills up, when a huge page joins it, and by [`drain`](Self::drain). Pages losing their
+/// last reference goes with the batch are handed to `free`, with no lock held.
 ///
 /// ```
 /// use pageblock_frame::{Descriptor, Pfn};
@@ -156,7 +156,7 @@ fn free_if_last(lrus: Lrus<'_, '_>, pfn: Pfn, free: &mut impl FnMut(Pfn)) {
     }
 }
 
-/// Does to one page what its batch stands for. A page on a list stays linked while the lock is held, even if another
+/// Applies the batch's operation to one page. A page on a list stays linked while the lock is held, even if another
 /// CPU claims it meanwhile; one that is on no list is another CPU's, and is left alone.
 fn apply(batch: Batch, held: &mut LruGuard<'_, '_>, index: u32, page: &Descriptor) {
     const STAY: DescFlags = DescFlags::UNEVICTABLE;

@@ -8,7 +8,7 @@ use crate::guard::{Change, End};
 use crate::list::{LruList, frames_of};
 use crate::lru::Lru;
 
-/// What to remember of an evicted page in its place: the lists' clock then, in frames.
+/// Record that replaces an evicted page in its place: the lists' clock then, in frames.
 ///
 /// Mirrors `workingset_eviction()` (6.1), without its packing.
 ///
@@ -32,7 +32,7 @@ impl Shadow {
     }
 }
 
-/// What the return of an evicted page means.
+/// Judgement of an evicted page that returns.
 ///
 /// ```
 /// use pageblock_frame::{Descriptor, Pfn};
@@ -71,7 +71,7 @@ impl Lru<'_> {
         self.age.load(Ordering::Relaxed)
     }
 
-    /// Judges a page that comes back; `workingset_frames` is what it competes with, usually
+    /// Judges a page that comes back; `workingset_frames` is the set it competes with, usually
     /// [`workingset_frames`](Self::workingset_frames). Mirrors `workingset_refault()` (6.1).
     #[must_use]
     pub fn refault(&self, shadow: Shadow, workingset_frames: u64) -> Refault {

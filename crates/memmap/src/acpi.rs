@@ -1,7 +1,7 @@
 //! Nodes and distances out of ACPI's tables, as the firmware has put them into memory: SRAT (which node has which
 //! memory and which CPUs) and SLIT (how far nodes are from one another).
 //!
-//! The `acpi` crate and others find tables and map them; what they hand over is the table's bytes, and those are read
+//! The `acpi` crate and others find tables and map them; they hand over the table's bytes, and those are read
 //! here. A node's number is its proximity domain's, so that both tables speak of the same nodes.
 
 use pageblock_frame::NodeId;
@@ -16,7 +16,7 @@ const SRAT_ENTRIES: usize = HEADER + 12;
 /// Where SLIT's distances begin: behind their number.
 const SLIT_DISTANCES: usize = HEADER + 8;
 
-/// What is wrong with an ACPI table.
+/// Fault of an ACPI table.
 ///
 /// ```
 /// use pageblock_memmap::{AcpiTableError, Srat};

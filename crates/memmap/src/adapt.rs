@@ -1,4 +1,4 @@
-//! Regions from what boot protocols hand over: raw tables, and, each behind a feature, other crates' types.
+//! Regions from the tables of boot protocols: raw ones, and, each behind a feature, other crates' types.
 //!
 //! Limine's entries need no feature, they are `(base, length, type)`:
 //!
@@ -34,7 +34,7 @@ pub(crate) fn word32(bytes: &[u8], at: usize) -> u32 {
 
 impl Region {
     /// The entries of an e820 table in memory, `entry_size` bytes apart: 20 or 24 for the BIOS and Linux's boot
-    /// protocol, 24 for PVH and multiboot 2. What is left over at the end is no entry; an entry size below 20 is taken
+    /// protocol, 24 for PVH and multiboot 2. A rest at the end is no entry; an entry size below 20 is taken
     /// for 20.
     ///
     /// ```
@@ -132,15 +132,15 @@ fn uefi_region(kind: u32, start: u64, pages: u64) -> Region {
 #[cfg(feature = "bootloader_api")]
 #[cfg_attr(docsrs, doc(cfg(feature = "bootloader_api")))]
 impl From<&bootloader_api::info::MemoryRegion> for Region {
-    /// An entry of the map of `bootloader` 0.11. What the boot loader uses is reclaimable: its page tables are in it.
-    /// The kernel's own image is part of that.
+    /// An entry of the map of `bootloader` 0.11. Memory that the boot loader uses is reclaimable: its page tables are
+    /// in it. The kernel's own image is part of that.
     fn from(region: &bootloader_api::info::MemoryRegion) -> Self {
         use bootloader_api::info::MemoryRegionKind as Kind;
         let kind = match region.kind {
             Kind::Usable => RegionKind::Usable,
             Kind::Bootloader => RegionKind::Reclaimable,
             Kind::UnknownUefi(kind) => RegionKind::from_uefi(kind),
-            // The loader has told the usable ones; what it calls unknown is in use.
+            // The loader has told the usable ones; ranges that it calls unknown are in use.
             _ => RegionKind::Reserved,
         };
         Self::new(region.start, region.end, kind)

@@ -1,7 +1,7 @@
 //! Regions, nodes and CPUs out of a flattened device tree: how Arm, RISC-V and LoongArch machines describe themselves.
 //!
 //! The blob is a header, a list of reservations, a block of tokens (a node begins, a property, a node ends) and a block
-//! with the properties' names. [`DeviceTree::new`] walks all of it once and names what is wrong; what comes later
+//! with the properties' names. [`DeviceTree::new`] walks all of it once and names the first fault; later calls
 //! cannot fail. Names are not judged: trees of real machines have longer ones than the specification allows.
 
 mod nodes;
@@ -20,7 +20,7 @@ const MAGIC: u32 = 0xd00d_feed;
 /// The version of the format, unchanged since 2007, that newer ones must be compatible with.
 const VERSION: u32 = 17;
 
-/// What is wrong with a device tree.
+/// Fault of a device tree.
 ///
 /// ```
 /// use pageblock_memmap::{DeviceTree, DeviceTreeError};
@@ -88,7 +88,7 @@ pub enum DeviceTreeError {
     },
 }
 
-/// Where the boot loader has put what is in use when the allocator starts, and that no table mentions.
+/// Ranges that the boot loader has filled before the allocator starts, and that no table mentions.
 ///
 /// ```
 /// use pageblock_memmap::{Loaded, PhysRange};
@@ -159,7 +159,7 @@ struct Cells {
 }
 
 impl<'a> DeviceTree<'a> {
-    /// Bytes of the blob that begins with these eight bytes: what a kernel that has only an address must read first.
+    /// Bytes of the blob that begins with these eight bytes: a kernel that has only an address must read them first.
     ///
     /// # Errors
     /// [`DeviceTreeError::Magic`] if it is no device tree.

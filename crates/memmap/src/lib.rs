@@ -8,7 +8,7 @@
 //!    │ carve(bytes, align)         the frames that will hold the metadata
 //!    │ zones(&ZoneLimits)          DMA, DMA32, Normal, Movable, a node each
 //!    ▼
-//! ZoneSpan, ZoneSpan ...           what a zone is built from
+//! ZoneSpan, ZoneSpan ...           the input of a zone
 //! ```
 //!
 //! # The rule

@@ -62,7 +62,7 @@ pub enum RegionError {
     },
 }
 
-/// What is broken in a map; [`RegionMap::check`] says so.
+/// Fault of a map; [`RegionMap::check`] says so.
 ///
 /// ```
 /// use pageblock_memmap::RegionMap;
@@ -87,7 +87,7 @@ pub enum RegionViolation {
     },
 }
 
-/// What [`RegionMap::build`] does besides following the map.
+/// Work of [`RegionMap::build`] besides following the map.
 ///
 /// ```
 /// use pageblock_memmap::{MapOptions, Region, RegionMap};
@@ -115,7 +115,7 @@ impl MapOptions {
     }
 }
 
-/// What a frame is, as far as the memory map knows.
+/// Kind of a frame, as far as the memory map knows.
 ///
 /// ```
 /// use pageblock_frame::Pfn;
@@ -162,7 +162,7 @@ pub struct FrameRun {
 ///
 /// # Invariants
 /// 1. The lists of usable, present and reclaimable runs ascend; no run is empty, overlaps another or touches it.
-/// 2. What is usable or reclaimable is present, and never both.
+/// 2. Usable and reclaimable frames are present, and never both.
 /// 3. `report` accounts for every byte that was described as usable.
 ///
 /// ```
@@ -182,7 +182,7 @@ pub struct RegionMap<const N: usize = 128> {
     usable: RangeSet<N>,
     present: RangeSet<N>,
     reclaimable: RangeSet<N>,
-    /// What takes away from `usable` for good.
+    /// Kinds that take away from `usable` for good.
     taken: RangeSet<N>,
     nodes: NodeClaims<N>,
     report: RegionReport,
@@ -227,7 +227,7 @@ impl<const N: usize> RegionMap<N> {
     /// ```
     ///
     /// # Errors
-    /// As for [`build`](Self::build); what the map holds then is of no use but for another attempt.
+    /// As for [`build`](Self::build); the content of the map then is of no use but for another attempt.
     pub fn rebuild(
         &mut self,
         regions: impl IntoIterator<Item = Region>,
@@ -394,7 +394,7 @@ impl<const N: usize> RegionMap<N> {
         })
     }
 
-    /// What this frame is.
+    /// Kind of this frame.
     #[must_use]
     pub fn class(&self, pfn: Pfn) -> FrameClass {
         let number = pfn.as_u64();
@@ -425,7 +425,7 @@ impl<const N: usize> RegionMap<N> {
         self.present.total()
     }
 
-    /// What was dropped, and why.
+    /// Ranges that were dropped, and why.
     #[must_use]
     pub const fn report(&self) -> &RegionReport {
         &self.report
@@ -434,8 +434,8 @@ impl<const N: usize> RegionMap<N> {
     /// Takes frames for `bytes` bytes at a physical address that is a multiple of `align` out of the usable runs, and
     /// returns them; `None`, with nothing changed, if no run has room or `align` is no power of two.
     ///
-    /// Memory above DMA32 is preferred to DMA32, and that to DMA. Among runs of the best zone the one is taken that loses
-    /// the fewest whole pageblocks, and of those the highest.
+    /// Memory above DMA32 is preferred to DMA32, and that to DMA. Among runs of the best zone the one is taken that
+    /// loses the fewest whole pageblocks, and of those the highest.
     pub fn carve(&mut self, bytes: u64, align: u64) -> Option<PfnRange> {
         let limits = ZoneLimits::default();
         let zones = [limits.dma32_end, limits.dma_end, None].map(Option::unwrap_or_default);

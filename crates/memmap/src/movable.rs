@@ -9,8 +9,9 @@ const NONE: u64 = MAX_PFN;
 
 /// The first frame of each node's Movable zone (`find_zone_movable_pfns_for_nodes()`).
 ///
-/// What the kernel keeps is spread evenly over the nodes; a node that is smaller than its share passes the rest on.
-/// Memory below the highest zone that has any counts as the kernel's first: a Movable zone is cut from that zone only.
+/// Frames that the kernel keeps are spread evenly over the nodes; a node that is smaller than its share passes the rest
+/// on. Memory below the highest zone that has any counts as the kernel's first: a Movable zone is cut from that zone
+/// only.
 pub(crate) fn movable_starts<const N: usize>(
     map: &RegionMap<N>,
     limits: &ZoneLimits,
@@ -42,7 +43,7 @@ pub(crate) fn movable_starts<const N: usize>(
     Ok(starts)
 }
 
-/// Frames that are to stay outside Movable zones; 0 if nobody asks for a Movable zone.
+/// Frames that are to stay outside Movable zones; 0 without a Movable zone.
 fn kernel_frames(present: u64, limits: &ZoneLimits) -> Result<u64, ZoneLimitError> {
     if limits.movable == 0 {
         return Ok(limits.kernel);

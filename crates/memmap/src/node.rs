@@ -11,7 +11,7 @@ struct Claim {
     node: NodeId,
 }
 
-/// The claims of nodes on frames. Frames that nobody claims belong to node 0; where claims overlap the highest number
+/// The claims of nodes on frames. Unclaimed frames belong to node 0; where claims overlap the highest number
 /// wins, so that a map that says nothing about nodes (all 0) and one that does can be fed in together, in any order.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeClaims<const N: usize> {

@@ -10,15 +10,15 @@ const MAGIC: u32 = 0x336e_c578;
 const MAP_ENTRY: u64 = 24;
 const MODULE: u64 = 32;
 
-/// Where a PVH loader has put its tables. Each range is physical memory that the kernel reads through its own mapping, and that
-/// the memory map calls usable: the kernel reserves it, or reads it before it starts the allocator.
+/// Where a PVH loader has put its tables. Each range is physical memory that the kernel reads through its own mapping,
+/// and that the memory map calls usable: the kernel reserves it, or reads it before it starts the allocator.
 ///
 /// ```
 /// use pageblock_memmap::{PvhError, PvhInfo, Region};
 /// let mut bytes = [0u8; PvhInfo::BYTES];
 /// bytes[..4].copy_from_slice(&0x336e_c578u32.to_le_bytes());
 /// (bytes[4], bytes[12]) = (1, 1); // version 1, one module
-/// bytes[17] = 0x50; // whose entry is at 0x5000
+/// bytes[17] = 0x50; // with its entry at 0x5000
 /// (bytes[41], bytes[48]) = (0x60, 3); // three regions at 0x6000
 /// let info = PvhInfo::read(&bytes)?;
 /// assert_eq!((info.memory_map.start.as_u64(), info.memory_map.len()), (0x6000, 72));
@@ -68,7 +68,7 @@ impl PvhInfo {
     /// Bytes of the structure.
     pub const BYTES: usize = 56;
 
-    /// Reads the structure, whose address the loader has put into `ebx`.
+    /// Reads the structure. The loader has put its address into `ebx`.
     ///
     /// # Errors
     /// [`PvhError`].
@@ -97,7 +97,7 @@ fn table(start: u64, entries: u32, size: u64) -> Result<PhysRange, PvhError> {
 }
 
 impl Region {
-    /// What the modules of a PVH loader cover, the initial ramdisk among them: memory that holds something for good.
+    /// Ranges of the modules of a PVH loader, the initial ramdisk among them: memory that holds something for good.
     pub fn pvh_modules(list: &[u8]) -> impl Iterator<Item = Self> + Clone + '_ {
         list.chunks_exact(MODULE as usize).map(|module| {
             let start = word64(module, 0);

@@ -1,4 +1,4 @@
-//! What firmware and boot loaders say: raw regions, in bytes, in any order.
+//! Reports of firmware and boot loaders: raw regions, in bytes, in any order.
 
 use core::fmt;
 use core::ops::Range;
@@ -43,7 +43,7 @@ impl PhysRange {
         self.len() == 0
     }
 
-    /// True if it ends before it starts: no range at all, but somebody's mistake.
+    /// True if it ends before it starts: no range at all, but a mistake.
     #[must_use]
     pub const fn is_inverted(self) -> bool {
         self.end.as_u64() < self.start.as_u64()
@@ -62,7 +62,7 @@ impl fmt::Display for PhysRange {
     }
 }
 
-/// What a region of the memory map is for.
+/// Purpose of a region of the memory map.
 ///
 /// Where regions overlap, every other kind wins over [`RegionKind::Usable`].
 ///
@@ -135,7 +135,7 @@ impl RegionKind {
         }
     }
 
-    /// True for what is certainly memory, allocatable or not.
+    /// True for kinds that are certainly memory, allocatable or not.
     #[must_use]
     pub const fn is_ram(self) -> bool {
         matches!(self, Self::Usable | Self::Reclaimable | Self::Kernel)
@@ -159,7 +159,7 @@ pub struct Region {
     pub start: PhysAddr,
     /// First byte after the region. A region that ends before it starts is dropped and reported.
     pub end: PhysAddr,
-    /// What it is for.
+    /// Its purpose.
     pub kind: RegionKind,
     /// The node that it belongs to; node 0 unless said otherwise.
     pub node: NodeId,
@@ -247,7 +247,7 @@ impl Region {
 }
 
 impl From<(u64, u64, bool)> for Region {
-    /// `(start, length, usable)`; what is not usable is reserved.
+    /// `(start, length, usable)`; a region that is not usable is reserved.
     fn from((start, len, usable): (u64, u64, bool)) -> Self {
         Self::from_e820(start, len, if usable { 1 } else { 2 })
     }

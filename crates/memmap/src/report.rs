@@ -1,4 +1,4 @@
-//! What became of a raw memory map.
+//! Outcome of a raw memory map.
 
 use core::fmt;
 
@@ -117,7 +117,7 @@ impl DropCount {
     }
 }
 
-/// What [`RegionMap::build`](crate::RegionMap::build) read, and what it dropped and why.
+/// Counts of the input of [`RegionMap::build`](crate::RegionMap::build), and of ranges dropped, with reasons.
 ///
 /// Every byte that was described as usable is either in a usable frame or in exactly one reason's count.
 ///
@@ -153,7 +153,7 @@ impl RegionReport {
         self.regions
     }
 
-    /// Sum of the lengths of all usable regions, in bytes, what overlaps counted as often as it occurs.
+    /// Sum of the lengths of all usable regions, in bytes, overlaps counted as often as they occur.
     #[must_use]
     pub const fn usable_bytes(&self) -> u64 {
         self.usable_bytes

@@ -18,7 +18,7 @@ use pageblock_frame::{MAX_NODES, MAX_PFN, MAX_ZONES, NodeId, PAGEBLOCK_ORDER, Pf
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SpanRule {
-    /// From the zone's first frame of memory to its last: metadata only for what is between them.
+    /// From the zone's first frame of memory to its last: metadata only for frames between them.
     #[default]
     Memory,
     /// As Linux does: from where the zone begins on the node to where it or the node ends, holes at the ends included.
@@ -85,7 +85,7 @@ impl ZoneLimits {
         Self { kernel: frames, ..self }
     }
 
-    /// Zones span what this rule says.
+    /// Zones span as this rule says.
     #[must_use]
     pub const fn spans(self, span_rule: SpanRule) -> Self {
         Self { span_rule, ..self }
@@ -119,7 +119,7 @@ impl ZoneLimits {
     }
 }
 
-/// What is wrong with [`ZoneLimits`].
+/// Fault of [`ZoneLimits`].
 ///
 /// ```
 /// use pageblock_frame::{Pfn, ZoneKind};

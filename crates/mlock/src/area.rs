@@ -8,7 +8,7 @@ use crate::munlock::munlock_pages;
 use crate::span::{Span, SpanError, Vpn};
 use crate::table::{AddressSpace, FaultError, MarkError};
 
-/// What an area is to mlock.
+/// Kind of an area, as mlock distinguishes them.
 ///
 /// ```
 /// assert_ne!(pageblock_mlock::AreaState::Locked, pageblock_mlock::AreaState::Unlocked);
@@ -35,7 +35,7 @@ pub enum AreaState {
 pub struct Area {
     /// Its pages.
     pub span: Span,
-    /// What it is.
+    /// Its kind.
     pub state: AreaState,
 }
 
@@ -87,19 +87,19 @@ pub enum Cause {
 pub struct Stopped {
     /// Why.
     pub cause: Cause,
-    /// Pages of the range, from its start, whose areas are marked as asked.
+    /// Pages of the range, from its start, in areas that are marked as asked.
     pub pages: u64,
 }
 
-/// Locks the pages that hold `length` bytes from `address`: marks their areas, locks what is present, and brings in and
-/// locks what is not. Returns the number of pages in the range.
+/// Locks the pages that hold `length` bytes from `address`: marks their areas, locks present pages, and brings in and
+/// locks the others. Returns the number of pages in the range.
 ///
-/// Rules of `mlock(2)`: the range is rounded outwards; an empty one succeeds; what is locked already stays so; device
+/// Rules of `mlock(2)`: the range is rounded outwards; an empty one succeeds; locked pages stay locked; device
 /// areas are passed over. At a hole nothing is brought in, but the areas before it stay marked and their present pages
 /// locked.
 ///
 /// # Errors
-/// [`Stopped`], with the first bad page and what was done before it.
+/// [`Stopped`], with the first bad page and the pages done before it.
 pub fn mlock<S: AddressSpace, const N: usize>(
     space: &S,
     address: u64,
@@ -127,7 +127,7 @@ pub fn mlock<S: AddressSpace, const N: usize>(
 /// Rules of `munlock(2)`: as for [`mlock`]; areas that are not locked are passed over.
 ///
 /// # Errors
-/// [`Stopped`], with the first bad page and what was done before it.
+/// [`Stopped`], with the first bad page and the pages done before it.
 pub fn munlock<S: AddressSpace, const N: usize>(
     space: &S,
     address: u64,

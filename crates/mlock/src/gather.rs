@@ -9,7 +9,7 @@ use crate::table::{Entry, Table};
 /// Entries looked at under one hold of a table's lock, at most: one bit each for those that wait for another pass.
 pub(crate) const WINDOW: u64 = 512;
 
-/// Pages in a batch: what one hold of the LRU lock covers. With the bitmap it stays below 512 bytes of stack.
+/// Pages in a batch: the share of one hold of the LRU lock. With the bitmap it stays below 512 bytes of stack.
 const BATCH: usize = 96;
 
 const _: () = assert!(BATCH * size_of::<u32>() + size_of::<Waiting>() <= 512);

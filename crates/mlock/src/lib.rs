@@ -4,7 +4,7 @@
 //! of *munlock batching* (2013) took it to a bit more than half the time. With the feature `history` all seven are here
 //! as switches, each with the work that it replaced. The default goes further: one atomic operation a page.
 //!
-//! * [`PageTable`], [`AddressSpace`]: what the kernel supplies. [`Levels`] knows where tables end.
+//! * [`PageTable`], [`AddressSpace`]: supplied by the kernel. [`Levels`] knows where tables end.
 //! * [`mlock`], [`munlock`]: the system calls' rules: rounding, holes, areas locked already, partial failure.
 //! * [`mlock_pages`], [`munlock_pages`]: the pages of one area.
 //! * [`MlockBatch`]: the per-CPU form of Linux since 5.18, which counts locks in the page.
@@ -22,7 +22,7 @@
 //! 1. `NR_MLOCK` is the number of frames of pages with `MLOCKED`: the CPU that flips the flag counts it, also if the
 //!    page cannot be isolated.
 //! 2. When nothing is under way, a page is `MLOCKED` if and only if a locked area maps it.
-//! 3. References return to what they were.
+//! 3. Counts of references return to their former values.
 //!
 //! # Lock order
 //! Page-table lock, then pagevecs, then the LRU lock. Under the LRU lock nothing of the kernel's is called; under a

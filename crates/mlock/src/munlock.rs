@@ -20,7 +20,7 @@ pub fn munlock_pages<S: AddressSpace, const N: usize>(space: &S, span: Span, con
     crate::runs::munlock(space, span, context);
 }
 
-/// Clears the `MLOCKED` of a page whose last mapping goes away in a locked area (exit, truncation): the caller holds a
+/// Clears the `MLOCKED` of a page that loses its last mapping in a locked area (exit, truncation): the caller holds a
 /// reference. Mirrors `clear_page_mlock()` (3.12).
 pub fn clear_mlocked(lrus: Lrus<'_, '_>, pfn: Pfn) {
     let Some(lru) = lrus.of(pfn) else { return };

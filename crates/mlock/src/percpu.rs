@@ -10,7 +10,7 @@ use crate::shared::relock;
 use crate::span::{Span, Vpn};
 use crate::table::{AddressSpace, Entry, Table, Walk};
 
-/// What a page in the batch waits for.
+/// Operation for which a page in the batch waits.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
     Lock,

@@ -14,7 +14,7 @@ const ENTRIES: usize = 512;
 /// Bits of a page number that one level takes.
 const BITS: u32 = 9;
 
-/// What to map at a page of a [`SoftTable`].
+/// Mapping at a page of a [`SoftTable`].
 ///
 /// ```
 /// use pageblock_frame::Pfn;
@@ -92,7 +92,7 @@ impl SoftTable {
         self.set(at, mapping);
     }
 
-    /// Replaces what is mapped at `at`, under the table's lock. True if there is a table to hold it.
+    /// Replaces the mapping at `at`, under the table's lock. True if there is a table to hold it.
     pub fn set(&self, at: Vpn, mapping: Mapping) -> bool {
         let Ok(leaf) = self.find(at) else { return false };
         let mut leaf = leaf.lock();

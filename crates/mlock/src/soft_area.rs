@@ -1,4 +1,4 @@
-//! One large locked area in ordinary memory: what benches and the lab unlock.
+//! One large locked area in ordinary memory: benches and the lab unlock it.
 
 use alloc::vec::Vec;
 
@@ -40,7 +40,7 @@ impl Placement {
         }
     }
 
-    /// Frame of page `page` of an area whose nodes have `share` frames each.
+    /// Frame of page `page` of an area with `share` frames on each node.
     fn frame(self, page: u64, share: u64) -> Pfn {
         let nodes = self.nodes();
         Pfn::new(FIRST + page % nodes * share + page / nodes)

@@ -1,4 +1,4 @@
-//! What the kernel supplies: its page tables and what it knows of areas and pages.
+//! Seams that the kernel fills: its page tables, and its knowledge of areas and pages.
 
 use pageblock_frame::Pfn;
 use thiserror::Error;
@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::area::{Area, AreaState};
 use crate::span::{Levels, Span, Vpn};
 
-/// What a page-table entry of the lowest level maps.
+/// Mapping of a page-table entry of the lowest level.
 ///
 /// ```
 /// use pageblock_frame::Pfn;
@@ -59,7 +59,7 @@ pub trait PageTable {
     where
         Self: 'a;
 
-    /// Walks from the root to what maps `at`, and locks it.
+    /// Walks from the root to the entry that maps `at`, and locks it.
     fn walk(&self, at: Vpn) -> Walk<Self::Table<'_>>;
 }
 
@@ -119,6 +119,6 @@ pub trait AddressSpace: PageTable {
     /// locks held; takes its own.
     fn locked_by_any(&self, pfn: Pfn) -> bool;
 
-    /// Receives a frame whose last reference went away while it was in hand here. Called without locks held.
+    /// Receives a frame that lost its last reference while it was in hand here. Called without locks held.
     fn free(&self, pfn: Pfn);
 }

@@ -12,10 +12,10 @@ use crate::history::{BalanceGap, BalancedRule, ClassZone, ListsBy};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// What the LRU lists are kept by.
+    /// Unit that has its own LRU lists.
     #[cfg(feature = "history")]
     pub lists: ListsBy,
-    /// Whose reserve kswapd respects.
+    /// Zone of which kswapd respects the reserve.
     #[cfg(feature = "history")]
     pub class_zone: ClassZone,
     /// How much further than high it goes.
@@ -24,7 +24,8 @@ pub struct Config {
     /// When it is done.
     #[cfg(feature = "history")]
     pub balanced: BalancedRule,
-    /// It reclaims what fragmentation boosted the watermarks by, without writing, and takes that boost back (5.0).
+    /// It reclaims as much as fragmentation boosted the watermarks by, without writing, and takes that boost back
+    /// (5.0).
     pub boost: bool,
     /// Runs without any success after which a node is given up until another actor has success there
     /// (`MAX_RECLAIM_RETRIES`; 4.12); 0: never.

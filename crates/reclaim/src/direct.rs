@@ -13,7 +13,7 @@ use crate::kswapd::{FreeFrames, Kswapd};
 use crate::unconfirmed::UnconfirmedProgress;
 use crate::zone::{MarkTest, WithBoost, ZoneView};
 
-/// What a pass of direct reclaim achieved.
+/// Result of a pass of direct reclaim.
 ///
 /// ```
 /// use pageblock_reclaim::Progress;
@@ -92,7 +92,7 @@ impl Progress {
 pub struct Direct<'a, Z> {
     /// The request's zonelist: its preferred zone first. Zones of a node follow each other.
     pub zones: &'a [Z],
-    /// The nodes' threads, as far as there are any: they keep what is known of each node.
+    /// The nodes' threads, as far as there are any: they keep the knowledge of each node.
     pub nodes: &'a [Kswapd],
     /// The holder of memory that can be given up.
     pub owner: &'a dyn Reclaim,

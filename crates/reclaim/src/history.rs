@@ -11,7 +11,7 @@ use crate::zone::{Marks, ZoneView};
 /// The index that adds no reserve: no zone keeps anything from requests for the lowest.
 pub(crate) const NO_RESERVE: ZoneKind = ZoneKind::Dma;
 
-/// What the LRU lists are kept by.
+/// Unit that has its own LRU lists.
 ///
 /// ```
 /// assert_eq!(pageblock_reclaim::Config::linux_3_16().lists, pageblock_reclaim::ListsBy::Zone);
@@ -24,7 +24,7 @@ pub enum ListsBy {
     Node,
 }
 
-/// Whose lowmem reserve kswapd adds to the high watermark when it asks whether a zone needs reclaim.
+/// Zone of which kswapd adds the lowmem reserve to the high watermark when it asks whether a zone needs reclaim.
 ///
 /// The allocator stops at low + reserve. A kswapd that leaves the reserve out stops at high, which is less wherever
 /// the reserve is larger than high - low: such a zone is full to one and balanced to the other, and is never used
@@ -70,8 +70,8 @@ pub enum BalancedRule {
 pub enum BalanceGap {
     /// None (since 4.8).
     None,
-    /// The low watermark, or a hundredth of the zone, rounded up, if that is less (`zone_balance_gap()`, 3.16). What
-    /// tasks take while higher zones are reclaimed does not end the work on lower ones at the instant they reach high.
+    /// The low watermark, or a hundredth of the zone, if that is less (`zone_balance_gap()`, 3.16). Frames that
+    /// tasks take while higher zones are reclaimed do not end the work on lower ones at the instant they reach high.
     LowOrOnePercent,
 }
 
@@ -90,7 +90,7 @@ impl BalanceGap {
 }
 
 impl ClassZone {
-    /// The zone whose reserve counts while zones up to `end` are reclaimed for requests limited to `requested`.
+    /// The zone of which the reserve counts while zones up to `end` are reclaimed for requests limited to `requested`.
     ///
     /// ```
     /// use pageblock_frame::ZoneKind::{Dma, Dma32, Normal};
@@ -132,7 +132,7 @@ impl Config {
         }
     }
 
-    /// Linux 3.13, the baseline of *Memory compaction efficiency improvements* (2013). In what is modelled here it
+    /// Linux 3.13, the baseline of *Memory compaction efficiency improvements* (2013). In the parts modelled here it
     /// behaves as 3.16.
     #[must_use]
     pub const fn linux_3_13() -> Self {
@@ -151,12 +151,12 @@ impl Config {
         matches!(self.lists, ListsBy::Zone)
     }
 
-    /// The zone whose reserve counts while zones up to `end` are reclaimed for requests limited to `requested`.
+    /// The zone of which the reserve counts while zones up to `end` are reclaimed for requests limited to `requested`.
     pub(crate) const fn limit_in_round(&self, end: ZoneKind, requested: ZoneKind) -> ZoneKind {
         self.class_zone.limit(end, requested)
     }
 
-    /// The zone whose reserve counts where a zone is judged for requests limited to `requested`: before 4.8 each was
+    /// The zone whose reserve counts where one is judged for requests limited to `requested`: before 4.8 each was
     /// judged by its own index, against which it keeps nothing.
     pub(crate) const fn judged_limit(&self, requested: ZoneKind) -> ZoneKind {
         if matches!(self.class_zone, ClassZone::Requested) { requested } else { NO_RESERVE }

@@ -1,17 +1,17 @@
 //! Getting memory back: the actors, when they start, how hard they look, and when they stop.
 //!
 //! Two actors share the work. A node's background thread, [`Kswapd`], is woken at the low watermark and works up to
-//! the high one. A task whose request fails even so reclaims for itself ([`Direct`]) and asks [`Retries`] whether to
+//! the high one. A task that fails even so reclaims for itself ([`Direct`]) and asks [`Retries`] whether to
 //! go on. Both see memory through two seams only: a [`ZoneView`] says how much is free and should be, and a
 //! [`Reclaim`](pageblock_frame::reclaim::Reclaim) gives frames up. How old kernels did it is in the module `history`,
 //! behind the feature of that name.
 //!
 //! * [`Kswapd::wake`], [`Kswapd::wake_if_short`]: ask for memory, from any context. [`Kswapd::step`]: one bounded
-//!   piece of the thread's work, and what to do next ([`Next`]).
+//!   piece of the thread's work, and the next action ([`Next`]).
 //! * [`Direct::run`]: rounds of falling priority over a zonelist. [`Kswapd::throttle`]: whether to wait for the thread
 //!   first.
 //! * [`Retries::again`], [`may_retry`]: the rules by which the allocator's slow path goes on or gives up.
-//! * [`Shrinker`]: a ready `Reclaim` for kernels whose pages are on [`pageblock_lru`]'s lists: second chances, working
+//! * [`Shrinker`]: a ready `Reclaim` for kernels with pages on [`pageblock_lru`]'s lists: second chances, working
 //!   sets, anonymous against file pages, write-back, other caches. The kernel supplies a [`PageOwner`].
 //!
 //! # Invariants
@@ -21,7 +21,7 @@
 //!    progress are accepted for as long as the count of free frames bears them out, and 16 rounds beyond.
 //! 3. A wake-up is never lost: a request that finds the thread asleep wakes it, and one that does not is seen before
 //!    the thread sleeps.
-//! 4. A run takes back of a zone's boost what it saw when it began, no more.
+//! 4. A run takes back the boost that a zone had when the run began, no more.
 //!
 //! # Lock order
 //! The seat of a run is locked only to take the run out and to put it back: nothing nests in it.

@@ -9,11 +9,11 @@ use crate::zone::{MarkTest, WithBoost, ZoneView};
 
 /// Passes of direct reclaim in a row without progress, after which a request gives up (`MAX_RECLAIM_RETRIES`).
 pub const MAX_RECLAIM_RETRIES: u32 = 16;
-/// Passes in a row whose progress the count of free frames did not bear out, after which it is progress no more.
+/// Claims of progress in a row, while free frames do not grow, after which a claim is refused.
 const MAX_UNCONFIRMED: u32 = 64;
 
-/// Whether a request's size and flags permit more than one pass of direct reclaim. `reclaimed` is what its passes
-/// freed so far.
+/// Whether a request's size and flags permit several passes of direct reclaim. `reclaimed` counts the frames that its
+/// passes freed so far.
 ///
 /// Before 4.7 requests up to the costly order went on for ever, and larger ones if they asked to be repeated
 /// (`__GFP_REPEAT`, now [`Gfp::RETRY_MAYFAIL`]) and had not freed their size yet.
@@ -87,10 +87,10 @@ impl Retries {
     }
 
     /// Counts a pass, and says whether another makes sense: there were not too many in vain, and in some zone the
-    /// request could be served if all that is reclaimable were free. If not, what is left is the high-order atomic
+    /// request could be served if all that is reclaimable were free. If not, the last resort is the high-order atomic
     /// reserve, and then failure.
     ///
-    /// Where requests retry for ever (`retries_for_ever`), they do while passes make progress: what follows
+    /// Where requests retry for ever (`retries_for_ever`), they do while passes make progress: the next resort
     /// then, in Linux, is the killing of a process.
     ///
     /// Whether the request's flags permit it at all is [`may_retry`]'s to say.
@@ -122,7 +122,7 @@ impl Retries {
     }
 }
 
-/// A pass, and for what it was made.
+/// A pass and its request.
 ///
 /// ```
 /// use pageblock_frame::{AllocFlags, Order, ZoneKind};
@@ -138,8 +138,8 @@ pub struct Attempt {
     pub order: Order,
     /// Highest zone that would do.
     pub limit: ZoneKind,
-    /// What the request may touch.
+    /// Zones that the request may touch.
     pub flags: AllocFlags,
-    /// What the pass achieved.
+    /// Result of the pass.
     pub progress: Progress,
 }

@@ -3,8 +3,8 @@
 use pageblock_frame::const_unless_model;
 use pageblock_frame::sync::{AtomicU32, Ordering};
 
-/// Rounds in a row whose claim is accepted although no more frames are free after them than before: others may have
-/// taken what was freed. As many as Linux allows passes without progress.
+/// Rounds in a row that may claim progress although no more frames are free after them than before: others may have
+/// taken the frames freed. As many as Linux allows passes without progress.
 pub(crate) const MAX_UNCONFIRMED_ROUNDS: u32 = 16;
 
 /// Claims of progress, and how many of them in a row were not borne out.

@@ -20,7 +20,7 @@ pub struct Marks {
     pub high: u64,
 }
 
-/// A question to a zone: would a block of `order` leave it more than `mark` frames, and what it keeps from requests
+/// A question to a zone: would a block of `order` leave it more than `mark` frames, and keeps from requests
 /// limited to zone `limit`?
 ///
 /// ```
@@ -35,8 +35,8 @@ pub struct MarkTest {
     pub order: Order,
     /// Frames that must remain, boost included if it is meant to count.
     pub mark: u64,
-    /// Whose lowmem reserve counts: the highest zone that the request may use. [`ZoneKind::Dma`] means that no reserve
-    /// does.
+    /// Zone with the reserve that counts: the highest zone that the request may use. [`ZoneKind::Dma`] means that no
+    /// reserve does.
     pub limit: ZoneKind,
     /// Which reserves the request may touch.
     pub flags: AllocFlags,
@@ -52,7 +52,7 @@ impl MarkTest {
     }
 }
 
-/// What reclaim needs to know of a zone. The facade implements it for a name of its own around the buddy's zone.
+/// Facts of a zone that reclaim needs. The facade implements it for a name of its own around the buddy's zone.
 ///
 /// Every answer may be out of date when it arrives: nothing is locked between two calls. Implementations take no lock
 /// of the caller's, and do not call back into reclaim.
@@ -96,7 +96,7 @@ pub trait ZoneView {
     /// Its watermarks, without boost.
     fn marks(&self) -> Marks;
 
-    /// What all watermarks are raised by for the moment, in frames (`watermark_boost`).
+    /// Rise of all watermarks for the moment, in frames (`watermark_boost`).
     fn boost(&self) -> u64;
 
     /// Lowers the boost by `frames`, at most to 0, in one step that cannot lose a boost added meanwhile (Linux: under

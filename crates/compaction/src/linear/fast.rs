@@ -22,7 +22,7 @@ const fn limit(failures: u32) -> usize {
     (if failures >= 32 { 0 } else { 32usize >> failures }) + 1
 }
 
-/// Movable pageblocks from `from` on whose largest free block has this order.
+/// Movable pageblocks from `from` on that have a largest free block of this order.
 fn listed<P: Platform, M: Migrate>(run: &Scanners<'_, '_, '_, P, M>, order: Order, from: u32, most: usize) -> Listed {
     let mut out = [0; 64];
     let out_of = out.get_mut(..most.min(64)).unwrap_or_default();

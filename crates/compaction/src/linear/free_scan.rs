@@ -166,7 +166,7 @@ const fn strided(stride: u32) -> u64 {
     }
 }
 
-/// Takes from a pageblock what is missing; returns how much that was.
+/// Takes the missing frames from a pageblock; returns how much that was.
 fn take_part<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, view: &BlockView, need: usize) -> u64 {
     let order = run.request.order.unwrap_or(Order::ZERO);
     let allowed = suitable::may_take_targets(run.migration.scan.zone(), run.config(), order.frames());

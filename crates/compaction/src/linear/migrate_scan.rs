@@ -12,7 +12,7 @@ use super::scanners::Scanners;
 use crate::cluster::{BLOCK, CLUSTER, Cluster, keep};
 use crate::config::Search;
 
-/// What a step of the migrate scanner found.
+/// Findings of a step of the migrate scanner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The run must end.
@@ -84,7 +84,7 @@ fn is_usable<P: Platform, M: Migrate>(
     false
 }
 
-/// What the scanner sees of one pageblock: what was free, and the state bytes.
+/// The scanner's view of one pageblock: its free bits then, and the state bytes.
 struct Sight<'m> {
     base: u32,
     map: [u64; BLOCK_WORDS],

@@ -75,7 +75,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         }
     }
 
-    /// Forgets the notes of pageblocks whose blocker is gone, or was never known.
+    /// Forgets the notes of pageblocks that have no known blocker any more.
     pub(super) fn recheck_notes(&mut self) {
         let blocks = self.migration.scan.blocks();
         for first in (0..blocks).step_by(GROUP as usize) {

@@ -1,4 +1,4 @@
-//! Finding room for what is to move: the fullest pageblocks first.
+//! Finding room for the blocks to move: the fullest pageblocks first.
 
 use core::ops::Range;
 

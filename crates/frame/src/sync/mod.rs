@@ -6,12 +6,12 @@
 //! * [`Lock`]: a spin lock. [`Lock::lock_irq`] takes it with interrupts saved through the [`Platform`], which is
 //!   how the zone lock is always taken outside models and single-threaded tests.
 //! * [`Slot`]: a `u32` that is only touched under a lock or by one owner, but lives in shared storage.
-//! * [`PerCpuPtr`]: the word by which a platform leads its CPU to what the allocator keeps for it.
+//! * [`PerCpuPtr`]: the word by which a platform leads its CPU to the allocator's data of that CPU.
 //! * [`Once`]: written once, read for ever.
 //! * Atomics: used with the weakest ordering that is right, each pair justified where it is used. Targets without
 //!   64-bit atomics keep figures of 64 bits in two halves (`split`).
 //!
-//! Constructors are `const` except under the model checker, whose objects must be made inside a model;
+//! Constructors are `const` except under the model checker: its objects must be made inside a model;
 //! [`const_unless_model!`](crate::const_unless_model) writes both forms.
 //!
 //! ```

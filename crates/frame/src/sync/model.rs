@@ -51,7 +51,7 @@ impl<T> Lock<T> {
         Some(LockGuard { held: &self.held, guard })
     }
 
-    /// The value, without locking: the caller is the only one who can reach it.
+    /// The value, without locking: no other code can reach it.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

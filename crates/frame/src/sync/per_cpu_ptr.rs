@@ -1,24 +1,23 @@
-//! The word by which a platform leads its CPU to what the allocator keeps for it.
+//! The word by which a platform leads its CPU to the allocator's data of that CPU.
 
 #[cfg(not(loom))]
 use super::AtomicUsize;
 
-/// What a platform may keep for the allocator on each CPU: one word, opaque, the shortest way to what that CPU has of
-/// its own.
+/// Word that a platform may keep for the allocator on each CPU: opaque, the shortest way to that CPU's data.
 ///
 /// A kernel has a place for it among its per-CPU variables (at a fixed distance from GS base, `TPIDR_EL1` or `tp`), a
 /// hosted program in a thread-local variable. See [`Platform::CPU_WORD`](crate::Platform::CPU_WORD).
 ///
 /// ```
 /// use pageblock_frame::sync::PerCpuPtr;
-/// let word = PerCpuPtr::new(); // what each CPU begins with
-/// // SAFETY: it is what `into_raw` returned.
+/// let word = PerCpuPtr::new(); // the first word of each CPU
+/// // SAFETY: `into_raw` returned it.
 /// assert_eq!(unsafe { PerCpuPtr::from_raw(word.into_raw()) }, word);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PerCpuPtr(*mut ());
 
-/// What a new [`PerCpuPtr`] leads to: a word that is 0 for ever, aligned as what the allocator keeps.
+/// Target of a new [`PerCpuPtr`]: a word that is 0 for ever, aligned as the allocator's data.
 #[cfg(not(loom))]
 #[repr(align(128))]
 struct Nowhere {

@@ -211,7 +211,7 @@ impl<T> Lock<T> {
         self.0.try_lock().map(LockGuard)
     }
 
-    /// The value, without locking: the caller is the only one who can reach it.
+    /// The value, without locking: no other code can reach it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -344,7 +344,7 @@ impl<T> fmt::Debug for Once<T> {
 pub struct OnceRef<T: 'static> {
     /// Null, or from a `&'static T`.
     target: atomic::AtomicPtr<T>,
-    /// It hands out what it was given, on any thread.
+    /// It hands out the pointer that it was given, on any thread.
     reference: PhantomData<&'static T>,
 }
 
@@ -359,7 +359,7 @@ impl<T> OnceRef<T> {
     #[must_use]
     #[inline(always)]
     pub fn get(&self) -> Option<&'static T> {
-        // Acquire pairs with the release in `set`: who sees the pointer sees what it points to.
+        // Acquire pairs with the release in `set`: a thread that sees the pointer sees its target.
         let target = self.target.load(Ordering::Acquire);
         // SAFETY: null, or made from a `&'static T` by `set`.
         unsafe { target.as_ref() }

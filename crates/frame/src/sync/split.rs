@@ -3,7 +3,7 @@
 //! `portable-atomic`'s default is no way out: it takes a lock with interrupts on, and an interrupt handler that counts
 //! waits for ever for the code that it interrupted.
 //!
-//! # What is promised
+//! # Promises
 //! Additions and subtractions are never lost, whichever CPUs and interrupts make them. **The pair is not one atomic**:
 //! while a change goes from one half into the other, another CPU may read the halves of two values. A figure that stays
 //! below 2^32 (frames of a zone) has nothing in its upper half, and is always read whole. Event counters and times are
@@ -83,7 +83,8 @@ impl Halves {
     fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
         let low = self.low.fetch_add(low_of(value), order);
         // The carry belongs to the addition that made it, so that the sum of the halves is right once all have
-        // returned. A subtraction within the lower half carries what its upper half takes away: nothing is written.
+        // returned. A subtraction within the lower half carries the amount that its upper half takes away: nothing is
+        // written.
         let carry = u32::from(low.checked_add(low_of(value)).is_none());
         let rest = high_of(value).wrapping_add(carry);
         let high = if rest == 0 { self.high.load(order_of_load(order)) } else { self.high.fetch_add(rest, order) };

@@ -1,4 +1,4 @@
-//! What compaction does, as events that print as Linux's tracepoints do.
+//! Compaction, as events that print as Linux's tracepoints do.
 
 use core::fmt;
 
@@ -27,7 +27,7 @@ pub enum CompactResult {
     Continue,
     /// The whole zone was scanned.
     Complete,
-    /// What was left of the zone was scanned, not the whole of it.
+    /// The rest of the zone was scanned, not the whole of it.
     PartialSkipped,
     /// Stopped: a lock was contended, the caller is being killed, or there was nothing to move to.
     Contended,
@@ -105,7 +105,7 @@ impl fmt::Display for ScanPositions {
     }
 }
 
-/// What one run did.
+/// Work of one run.
 ///
 /// ```
 /// assert_eq!(pageblock_frame::trace::RunCounts::default().migrated, 0);
@@ -192,7 +192,7 @@ pub enum CompactEvent {
         at: ScanPositions,
         /// How it went.
         status: CompactResult,
-        /// What it did.
+        /// Its work.
         counts: RunCounts,
         /// How long it took, in nanoseconds of the platform's clock.
         nanoseconds: u64,

@@ -1,4 +1,4 @@
-//! What reclaim does, as events that print as Linux's tracepoints do.
+//! Reclaim, as events that print as Linux's tracepoints do.
 
 use core::fmt;
 

@@ -62,7 +62,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// A property whose length stands at `at`, and how many bytes it takes from there.
+    /// A property with its length at `at`, and how many bytes it takes from there.
     fn property(&self, at: usize) -> Option<(Token<'a>, usize)> {
         let len = be32(self.structure, at)? as usize;
         let name = until_zero(self.strings.get(be32(self.structure, at + 4)? as usize..)?)?;

@@ -21,7 +21,7 @@ fn rows(map: &RegionMap, limits: &ZoneLimits) -> Vec<Row> {
     map.zones(limits).unwrap().iter().map(row).collect()
 }
 
-/// The memory map of a virtual machine of 24 GiB whose `/proc/zoneinfo` is known.
+/// The memory map of a virtual machine of 24 GiB with a known `/proc/zoneinfo`.
 fn recorded() -> RegionMap {
     let regions = [
         Region::new(0x0000_0000, 0x0000_1000, RegionKind::Reserved),

@@ -30,7 +30,7 @@ impl<'a, 'm> Waiting<'a, 'm> {
 }
 
 impl<'a, 'm> Events<'a, 'm> {
-    /// Counts frames whose `MLOCKED` was cleared: `Munlocked`, or `Stranded`.
+    /// Counts frames that lost `MLOCKED`: `Munlocked`, or `Stranded`.
     #[inline]
     pub(super) fn cleared(&mut self, lru: &'a Lru<'m>, event: Event, frames: u64) {
         if !self.waiting[0].is_for(lru) {

@@ -12,7 +12,7 @@ use crate::shared::relock_if_shared;
 use crate::span::{Span, Vpn};
 use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
 
-/// What a walk from the root found.
+/// Result of a walk from the root.
 pub(super) enum Found {
     /// No page here; nothing worth looking at before this one.
     Nothing(Vpn),
@@ -129,7 +129,7 @@ pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
 }
 
 /// One page to which the caller gives its reference; returns the number of its frames. One copy for all forms, so that
-/// they differ in what they do and not in how it was compiled.
+/// they differ in their work and not in how it was compiled.
 #[inline(never)]
 pub(super) fn page<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
@@ -173,7 +173,7 @@ fn isolate(lru: &Lru<'_>, pfn: Pfn, page: &Descriptor) -> bool {
     isolated
 }
 
-/// An isolated page whose `MLOCKED` was cleared: counts it, unless another area locks it too. `pins` are the references
+/// An isolated page that lost its `MLOCKED`: counts it, unless another area locks it too. `pins` are the references
 /// that the caller holds. Mirrors `__munlock_isolated_page()` (3.12).
 pub(super) fn settle<'a, 'm, S: AddressSpace>(space: &S, on: OnLru<'a, 'm>, pins: u32, events: &mut Events<'a, 'm>) {
     let OnLru { lru, pfn, page } = on;

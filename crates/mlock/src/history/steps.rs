@@ -8,7 +8,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Accounting {
-    /// One less for each page whose `MLOCKED` was cleared, isolated or not.
+    /// One less for each page that lost `MLOCKED`, isolated or not.
     #[default]
     Exact,
     /// The fault of Linux 3.12 to 4.11 (CVE-2017-18221), with `batch_counter`: pages that could not be isolated stay

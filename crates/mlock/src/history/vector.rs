@@ -90,7 +90,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
 /// entry, another zone, the end of the table or of the span, or a full vector; returns the page after the last.
 ///
 /// # Errors
-/// What is there instead, if no base page is.
+/// The entry there, if it is no base page.
 fn collect<'a, 'm, S: PageTable, const N: usize>(
     space: &S,
     vector: &mut Vector<'a, 'm>,

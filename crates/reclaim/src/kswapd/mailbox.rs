@@ -1,4 +1,4 @@
-//! What the thread is asked for, and whether it sleeps: one word, so that no wake-up is lost.
+//! Requests to the thread, and whether it sleeps: one word, so that no wake-up is lost.
 
 use pageblock_frame::sync::{AtomicU32, Ordering};
 use pageblock_frame::{Order, ZoneKind, const_unless_model};
@@ -40,8 +40,8 @@ impl Mailbox {
 
     /// Asks; true if the thread must be woken.
     pub(crate) fn post(&self, wanted: Wanted, config: &Config) -> bool {
-        // Release: what made the caller ask is seen by the thread that takes the request. Acquire is not needed: the
-        // caller does not act on what the thread did.
+        // Release: the thread that takes the request sees its cause. Acquire is not needed: the
+        // caller does not act on the thread's results.
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let merged = merge(word, wanted, config);
@@ -52,7 +52,7 @@ impl Mailbox {
         }
     }
 
-    /// Takes what was asked for, all at once; the thread is awake then.
+    /// Takes all requests at once; the thread is awake then.
     pub(crate) fn take(&self) -> Option<Wanted> {
         // Acquire: pairs with the release in `post`.
         let word = self.0.swap(0, Ordering::Acquire);

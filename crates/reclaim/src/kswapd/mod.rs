@@ -26,7 +26,7 @@ const VAIN_RUNS: u32 = 16;
 /// Scans of a zone's reclaimable frames without one freed, after which it is given up (before 4.12).
 const VAIN_SCANS: u64 = 6;
 
-/// What the thread should do next.
+/// The thread's next action.
 ///
 /// ```
 /// use pageblock_reclaim::Next;
@@ -61,7 +61,7 @@ pub enum Next {
     },
 }
 
-/// What [`Kswapd::wake_if_short`] did.
+/// Result of [`Kswapd::wake_if_short`].
 ///
 /// ```
 /// assert_ne!(pageblock_reclaim::Wake::Woken, pageblock_reclaim::Wake::Balanced);
@@ -79,7 +79,7 @@ pub enum Wake {
     Hopeless,
 }
 
-/// A node's reclaim thread, and what is known of reclaim on the node. Any CPU may wake it, from any context; one
+/// A node's reclaim thread, and the state of reclaim on the node. Any CPU may wake it, from any context; one
 /// thread steps.
 ///
 /// | field | legal values | changed by |

@@ -25,7 +25,7 @@ impl Kswapd {
             || self.is_balanced(zones, owner, run.order, run.limit)
     }
 
-    /// Another run: for what was asked for meanwhile, or else for single frames until the node is balanced.
+    /// Another run: for requests made meanwhile, or else for single frames until the node is balanced.
     fn again<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z]) -> Next {
         let wanted = self.mailbox.take().unwrap_or(Wanted { order: Order::ZERO, limit: run.limit });
         self.begin::<P, Z>(run, zones, wanted)
@@ -66,7 +66,7 @@ impl Kswapd {
         if self.mailbox.sleep() { Next::Sleep { until: Some(until) } } else { Next::Again }
     }
 
-    /// Wakes from the nap: early if something was asked for, which then adds to what the last run was for.
+    /// Wakes from the nap: early if something was asked for, which then adds to the last run's aim.
     pub(super) fn nap<P: Platform, Z: ZoneView>(
         &self,
         run: &mut Run,

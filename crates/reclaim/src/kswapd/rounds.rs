@@ -44,7 +44,7 @@ impl Kswapd {
         Next::Again
     }
 
-    /// Takes up what was asked for.
+    /// Takes up the requests.
     pub(super) fn look<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z]) -> Next {
         if let Some(wanted) = self.mailbox.take() {
             return self.begin::<P, Z>(run, zones, wanted);
@@ -154,7 +154,7 @@ impl Kswapd {
         }
     }
 
-    /// Books what the owner did when it was asked.
+    /// Books the owner's answer.
     fn book(&self, run: &mut Run, request: &Shrink, shrunk: Shrunk, free: FreeFrames) {
         let freed = self.note(Actor::Kswapd, request.zone, shrunk, free);
         run.round.attempted = run.round.attempted.saturating_add(request.frames);

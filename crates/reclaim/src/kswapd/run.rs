@@ -5,7 +5,7 @@ use pageblock_frame::{Order, ZoneKind};
 
 use super::mailbox::Wanted;
 
-/// What the next step does.
+/// Work of the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Looks for work, or sleeps.
@@ -59,7 +59,7 @@ pub(crate) struct Run {
     pub(crate) freed: u64,
     /// Each zone's boost when the run began.
     pub(crate) boosts: [u64; ZoneKind::COUNT],
-    /// What is left to free of the sum of the boosts; 0 also once a real shortage took over.
+    /// Remainder to free of the sum of the boosts; 0 also once a real shortage took over.
     pub(crate) boost_left: u64,
     /// The priorities ran out.
     pub(crate) exhausted: bool,
@@ -84,7 +84,7 @@ impl Run {
         Self { phase: Phase::Round, asked: order, order, limit, ..Self::IDLE }
     }
 
-    /// What the run is for now.
+    /// Present aim of the run.
     pub(crate) const fn wanted(&self) -> Wanted {
         Wanted { order: self.order, limit: self.limit }
     }

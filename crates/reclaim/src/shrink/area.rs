@@ -1,4 +1,4 @@
-//! The pages that share their lists: of a zone, or of a node; and what was done to them, zone by zone.
+//! The pages that share their lists: of a zone, or of a node; and their counts, zone by zone.
 
 use core::fmt;
 
@@ -24,7 +24,7 @@ pub struct ZoneSpan {
     pub frames: PfnRange,
 }
 
-/// What scans did in one zone, in frames. Displays as lines of `/proc/vmstat` without the zone's name.
+/// Counts of scans in one zone, in frames. Displays as lines of `/proc/vmstat` without the zone's name.
 ///
 /// ```
 /// use pageblock_reclaim::ZoneScan;
@@ -104,7 +104,7 @@ const fn index(actor: Actor) -> usize {
     }
 }
 
-/// Lists, and the zones whose pages they hold: one where lists are a zone's, all of the node's where they are the
+/// Lists, and the zones of their pages: one where lists are a zone's, all of the node's where they are the
 /// node's.
 ///
 /// | field | legal values | changed by |
@@ -168,7 +168,7 @@ impl<'a, 'm> Area<'a, 'm> {
         self.zones.iter().find(|zone| zone.frames.contains(pfn)).map(|zone| zone.kind)
     }
 
-    /// What scans did in one of the zones.
+    /// Counts of scans in one of the zones.
     #[must_use]
     pub fn scan(&self, kind: ZoneKind) -> ZoneScan {
         let Some(Tally { scan: [kscan, dscan], steal: [ksteal, dsteal], skipped }) = self.tallies.get(kind.index())
@@ -240,7 +240,7 @@ impl<'a, 'm> Area<'a, 'm> {
         }
     }
 
-    /// Adds to what scanning a sort of pages cost (`lru_note_cost()`). Costs fade: they are halved once they exceed a
+    /// Adds to the cost of scanning a sort of pages (`lru_note_cost()`). Costs fade: they are halved once they exceed a
     /// quarter of the pages, and an update lost to another CPU is no harm.
     pub(crate) fn note_cost(&self, file: bool, frames: u64) {
         let [anon, files] = &self.cost;

@@ -17,7 +17,7 @@ type Pages = ArrayVec<Pfn, CLUSTER>;
 /// Blocks on their way to the allocator.
 type Blocks = ArrayVec<(Pfn, Order), CLUSTER>;
 
-/// What a cluster showed, beyond what it gave.
+/// Observations on a cluster, apart from the frames it gave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Congestion {
     /// Frames of the pages taken.
@@ -210,7 +210,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         place.area.note_cost(page.flags().contains(DescFlags::FILE), page.frames());
     }
 
-    /// Frees what its owner gave up, and sets the rest aside for its list. Returns the frames freed.
+    /// Frees the pages that its owner gave up, and sets the rest aside for its list. Returns the frames freed.
     fn collect(&self, place: Place<'_, '_>, round: &Shrink, asked: Cluster<'_, '_>, kept: &mut Pages) -> u64 {
         let lru = place.area.lru();
         let (mut blocks, mut freed) = (Blocks::new(), 0u64);

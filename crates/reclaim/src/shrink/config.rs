@@ -1,8 +1,8 @@
-//! What has differed in scanning lists.
+//! Choices in scanning lists that differ between releases.
 
 use pageblock_lru::Refault;
 
-/// What is made of a page that comes back after it was evicted.
+/// Treatment of a page that comes back after it was evicted.
 ///
 /// ```
 /// use pageblock_reclaim::{Refaults, ShrinkConfig};
@@ -24,12 +24,12 @@ pub enum Refaults {
 }
 
 /// Frames of a list's clock for which pages of a stream are left behind or not, in turn; of four such times one is
-/// not. Neighbours on a disk should share their fate: what is kept in between saves a reader nothing.
+/// not. Neighbours on a disk should share their fate: pages kept in between save a reader nothing.
 const RUN: u64 = 1024;
 
 impl Refaults {
     /// True if the lists' clock advances by a page that goes out of the way to be written, as it does by one that is
-    /// in use. Then what a writer evicts seems to be of long ago, and what follows it of just now.
+    /// in use. Then pages that a writer evicts seem to be of long ago, and their followers of just now.
     pub(crate) const fn parking_ages(self) -> bool {
         !matches!(self, Self::Streams)
     }
@@ -66,7 +66,7 @@ pub struct ShrinkConfig {
     pub boost_shrinks_slab: bool,
     /// Pages above a round's zone limit that are stepped over for each page that is wanted.
     pub skips_a_page: u32,
-    /// What is made of a page that comes back.
+    /// Treatment of a page that comes back.
     pub refaults: Refaults,
 }
 

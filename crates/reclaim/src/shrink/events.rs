@@ -1,4 +1,4 @@
-//! What scans did, with the names of `/proc/vmstat`.
+//! Counts of scans, with the names of `/proc/vmstat`.
 
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::vmstat;
@@ -6,7 +6,7 @@ use pageblock_frame::vmstat;
 vmstat! {
     /// Counters of a shrinker. Relaxed: each is exact, together they are not one moment.
     pub(crate) struct Events;
-    /// What scans did, in frames. Displays as lines of `/proc/vmstat`. Pages that moved between lists for other
+    /// Counts of scans, in frames. Displays as lines of `/proc/vmstat`. Pages that moved between lists for other
     /// reasons are counted by the lists ([`pageblock_lru::Event`]): Linux's `pgactivate` and `pgdeactivate` are the
     /// sums.
     ///

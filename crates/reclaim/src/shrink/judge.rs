@@ -7,7 +7,7 @@ use pageblock_lru::Swap;
 use super::config::ShrinkConfig;
 use super::owner::Mapped;
 
-/// What to do with a page.
+/// Decision on a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// It is in use: to the active list.
@@ -61,7 +61,7 @@ pub(crate) fn judge(config: &ShrinkConfig, round: &Shrink, swap: Swap, flags: De
     if !round.may_write || !round.gfp.contains(pageblock_frame::Gfp::IO) {
         return Verdict::Keep;
     }
-    // A file's pages are written in the order of the file by the threads whose task it is. Only the background thread,
+    // A file's pages are written in the order of the file by the write-back threads. Only the background thread,
     // and only in need, writes single ones.
     let in_need = round.actor == Actor::Kswapd && round.priority < DEF_PRIORITY - 2;
     if file && (!in_need || flags.contains(DescFlags::REFERENCED)) {

@@ -104,7 +104,7 @@ impl<O, P> fmt::Debug for Shrinker<'_, '_, O, P> {
 
 impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
     const_unless_model! {
-        /// Over these lists, at most 256 of them, whose pages this owner has.
+        /// Over these lists, at most 256 of them, for the pages of this owner.
         #[must_use]
         pub const fn new(areas: &'a [Area<'a, 'm>], owner: O, config: ShrinkConfig) -> Self {
             Self { areas, owner, config, events: Events::new(), platform: PhantomData }
@@ -123,13 +123,13 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
         &self.owner
     }
 
-    /// What was done so far.
+    /// Counts so far.
     #[must_use]
     pub fn stat(&self) -> ShrinkStat {
         self.events.read()
     }
 
-    /// What scans did in one zone of a node, whatever lists its pages are on.
+    /// Counts of scans in one zone of a node, whatever lists its pages are on.
     #[must_use]
     pub fn scan(&self, node: NodeId, kind: ZoneKind) -> ZoneScan {
         let mut sum = ZoneScan::default();

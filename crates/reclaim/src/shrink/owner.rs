@@ -29,7 +29,7 @@ pub struct Mapped {
     pub locked: bool,
 }
 
-/// What became of a page that its owner was asked to give up.
+/// Outcome for a page that its owner was asked to give up.
 ///
 /// ```
 /// assert_eq!(pageblock_reclaim::Outcome::default(), pageblock_reclaim::Outcome::Keep);
@@ -118,18 +118,18 @@ impl<'a, 'm> Victim<'a, 'm> {
         self.mapped = mapped;
     }
 
-    /// What became of it.
+    /// Its outcome.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// Says what became of it.
+    /// Reports its outcome.
     pub const fn set_outcome(&mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
 
-    /// Gives it up, and returns what to remember in its place, so that its return can be judged
+    /// Gives it up, and returns the record for its place, so that its return can be judged
     /// (`workingset_eviction()`). To be called once the page is removed, in the same critical section as the removal
     /// where there is one.
     pub fn evict(&mut self) -> Evicted {
@@ -138,7 +138,7 @@ impl<'a, 'm> Victim<'a, 'm> {
     }
 }
 
-/// What to remember of a page in its place: from which lists it was evicted, and when.
+/// Record of a page for its place: from which lists it was evicted, and when.
 ///
 /// ```
 /// use pageblock_lru::Shadow;
@@ -173,7 +173,7 @@ impl Evicted {
 /// All calls come with no lock held, and may wait as long as the round's flags allow. Pages are handed over in batches
 /// of at most 32.
 ///
-/// # What an owner that breaks the contract can do
+/// # An owner that breaks the contract
 /// A page that it calls freed while a reference is held goes back to its list and is not counted. A page that it says
 /// nothing of is kept. So it can make reclaim fail, not lose frames.
 ///
@@ -204,7 +204,7 @@ pub trait PageOwner {
     /// Pages that the round's flags do not allow to be written were sorted out before.
     fn give_up(&self, pages: &mut [Victim<'_, '_>], round: &Shrink);
 
-    /// Returns blocks to the allocator, whose last reference was the scanner's.
+    /// Returns blocks to the allocator after the scanner dropped their last reference.
     fn free(&self, blocks: &[(Pfn, Order)]);
 
     /// Whether anonymous pages can be written out.

@@ -25,7 +25,7 @@ pub const fn inactive_is_low(inactive: u64, active: u64, half: bool) -> bool {
     inactive.saturating_mul(ratio) < active
 }
 
-/// What the proportion depends on.
+/// Inputs of the proportion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Balance {
     /// Frames of each list that the round may take.
@@ -79,8 +79,8 @@ fn sorts(config: &ShrinkConfig, balance: &Balance) -> Sorts {
 ///
 /// * Without swap, or where nothing may be written, only file pages.
 /// * At priority 0, everything.
-/// * While the inactive file list is long, only file pages: what was read once goes first.
-/// * Otherwise both, weighed by swappiness and by what scanning each lately cost: pages found in use, and pages
+/// * While the inactive file list is long, only file pages: pages read once go first.
+/// * Otherwise both, weighed by swappiness and by the recent cost of scanning each: pages found in use, and pages
 ///   written.
 pub(crate) fn scan_counts(config: &ShrinkConfig, balance: &Balance) -> [u64; LruList::COUNT] {
     let sorts = sorts(config, balance);

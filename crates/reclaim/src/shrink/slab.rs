@@ -3,7 +3,7 @@
 use pageblock_frame::reclaim::{Actor, DEF_PRIORITY};
 use pageblock_frame::{Gfp, NodeId};
 
-/// What a round did to the lists, for caches that shrink in proportion.
+/// Work of a round on the lists, for caches that shrink in proportion.
 ///
 /// ```
 /// use pageblock_frame::reclaim::Actor;
@@ -21,7 +21,7 @@ pub struct Slab {
     pub node: NodeId,
     /// The actor.
     pub actor: Actor,
-    /// What may be done.
+    /// Actions allowed.
     pub gfp: Gfp,
     /// How hard to look.
     pub priority: u8,
