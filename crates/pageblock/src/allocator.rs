@@ -28,12 +28,12 @@ use crate::zones::ZoneView;
 /// The page allocator of a machine `P`. Lives in a static; all its methods take `&self` and may be called from every
 /// CPU, and from interrupt handlers with [`Gfp::ATOMIC`].
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
 /// | `inner` | none, then the one reference for ever | a successful init, while it holds `starting` |
 /// | `fast` | see `FastPaths` in `fast.rs` | the same |
 /// | `starting` | true while a CPU is in init | that CPU |
-/// | `map` | the memory map, while a CPU is in init, whose stack has no room for it | that CPU |
+/// | `map` | the memory map, while a CPU is in init: no stack has room for it | that CPU |
 /// | `bad_frees` | a count | the CPU that frees wrongly |
 ///
 /// ```
@@ -97,7 +97,7 @@ impl<P: Platform> PageAllocator<P> {
             let mut plan = Plan::new::<P>(map, regions, config)?;
             let place = plan.carve::<P>()?;
             // SAFETY: 1. the frames are out of usable regions, which the caller says nothing uses, and out of the
-            // plan's map now, so that they are given to nobody. 2. They are neighbours.
+            // plan's map now, so that no request gets them. 2. They are neighbours.
             plan.build::<P>(unsafe { claim_frames::<P>(place) })
         })
     }
@@ -119,7 +119,7 @@ impl<P: Platform> PageAllocator<P> {
         self.start(|map| Plan::new::<P>(map, regions, config)?.build::<P>(storage))
     }
 
-    /// The same for a simulated machine, whose frames are numbers without memory behind them: no promise is needed.
+    /// The same for a simulated machine with numbers for frames and no memory behind them: no promise is needed.
     /// Does not compile for a platform that [has memory](Platform::HAS_MEMORY).
     ///
     /// # Errors
@@ -233,8 +233,8 @@ impl<P: Platform> PageAllocator<P> {
         Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
     }
 
-    /// Allocates exactly `frames` neighbouring frames, aligned to the next power of two; what a block of that size has
-    /// more stays free (`alloc_pages_exact()`).
+    /// Allocates exactly `frames` neighbouring frames, aligned to the next power of two; the frames that a block of
+    /// that size has more stay free (`alloc_pages_exact()`).
     ///
     /// # Errors
     /// [`AllocError`]; nothing has changed.
@@ -270,10 +270,10 @@ impl<P: Platform> PageAllocator<P> {
     /// Takes a block back.
     ///
     /// # Errors
-    /// [`FreeError`] says what the frame is instead; nothing has changed, but [`Stats::bad_frees`] counts it.
+    /// [`FreeError`] names the frame's state instead; nothing has changed, but [`Stats::bad_frees`] counts it.
     ///
     /// # Safety
-    /// The caller owns the block, by [`Frames::into_raw`], and nobody uses its frames any more.
+    /// The caller owns the block, by [`Frames::into_raw`], and no code uses its frames any more.
     #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     #[inline(always)]
     pub unsafe fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
@@ -309,7 +309,7 @@ impl<P: Platform> PageAllocator<P> {
     /// [`FreeError`] for the first frame that is not held; nothing has changed, but [`Stats::bad_frees`] counts it.
     ///
     /// # Safety
-    /// The caller owns the frames, by `into_raw`, and nobody uses them any more.
+    /// The caller owns the frames, by `into_raw`, and no code uses them any more.
     #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     pub unsafe fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
         let inner = self.inner.get().ok_or(FreeError::OutOfRange)?;
@@ -326,8 +326,8 @@ impl<P: Platform> PageAllocator<P> {
         error
     }
 
-    /// Frees what a handle owned. The handle was made by this allocator, so that an error means that somebody else
-    /// freed its frames: it is counted.
+    /// Frees the block that a handle owned. The handle was made by this allocator, so that an error means that other
+    /// code freed its frames: it is counted.
     #[inline(always)]
     pub(crate) fn give_back(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) {
         if P::SMALL_CODE {
@@ -355,7 +355,8 @@ impl<P: Platform> PageAllocator<P> {
 
 /// The rest of the interface: looking at the allocator, and giving it more.
 impl<P: Platform> PageAllocator<P> {
-    /// What there is now, and what is free of it. All zeroes before initialisation. Takes each zone lock for a moment.
+    /// Frames that there are now, and those of them that are free. All zeroes before initialisation. Takes each zone
+    /// lock for a moment.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let bad_frees = self.bad_frees.load(Ordering::Relaxed);
@@ -371,14 +372,14 @@ impl<P: Platform> PageAllocator<P> {
         }
     }
 
-    /// What became of the memory map at boot: what was dropped and why.
+    /// Outcome of the memory map at boot: ranges dropped, with reasons.
     #[must_use]
     pub fn boot_report(&self) -> Option<&'static RegionReport> {
         self.inner.get().map(|inner| &inner.report)
     }
 
-    /// Gives the allocator more memory inside the spans of its zones: what the boot loader held, a ramdisk that is
-    /// read. Returns the number of frames; watermarks and reserves are computed anew.
+    /// Gives the allocator more memory inside the spans of its zones: ranges that the boot loader held, a ramdisk that
+    /// is read. Returns the number of frames; watermarks and reserves are computed anew.
     ///
     /// # Errors
     /// [`AddError`]; nothing has changed.

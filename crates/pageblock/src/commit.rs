@@ -18,7 +18,8 @@ const REFILL: u64 = 64;
 /// Promised frames, by zone. Each request but a commitment's own leaves so many in the zone.
 #[derive(Debug)]
 pub(crate) struct Commitments {
-    /// Relaxed: a promise is made before it counts, and the margin of the watermarks covers what is under way meanwhile.
+    /// Relaxed: a promise is made before it counts, and the margin of the watermarks covers requests under way
+    /// meanwhile.
     of_zone: [AtomicU64; MAX_ZONES],
 }
 
@@ -64,15 +65,15 @@ impl<P: Platform> Inner<P> {
         }
     }
 
-    /// The zone keeps what it has promised if it gives so many frames away.
+    /// The zone keeps its promises if it gives so many frames away.
     pub(crate) fn leaves_commitments(&self, zone: &'static Zone<'static>, frames: u64) -> bool {
         let committed = self.committed_in(zone);
         committed == 0 || zone.free_frames() >= committed + frames
     }
 }
 
-/// A promise of single frames. It holds no frame, but others leave as many free; [`alloc`](Self::alloc) takes one. Dropping it
-/// gives up what is left.
+/// A promise of single frames. It holds no frame, but others leave as many free; [`alloc`](Self::alloc) takes one.
+/// Dropping it gives up the rest.
 ///
 /// ```
 /// # use pageblock::{Config, PageAllocator, Region};
@@ -84,7 +85,7 @@ impl<P: Platform> Inner<P> {
 /// let mut promise = frames.commit(1000, Gfp::USER)?; // mmap
 /// let mut hoard = Vec::new();
 /// while let Ok(frame) = frames.alloc(Gfp::USER) {
-///     hoard.push(frame); // somebody else takes all that there is
+///     hoard.push(frame); // other requests take all that there is
 /// }
 /// let touched: Vec<_> = (0..1000).map(|_| promise.alloc().unwrap()).collect(); // page faults
 /// assert!(promise.alloc().is_none() && touched.len() == 1000);
@@ -99,8 +100,8 @@ pub struct Commitment<'a, P: Platform> {
 }
 
 impl<P: Platform> PageAllocator<P> {
-    /// Promises frames for later. They come from the zones of an ordinary request with `gfp`, each of which stays above its high
-    /// watermark.
+    /// Promises frames for later. They come from the zones of an ordinary request with `gfp`, each of which stays above
+    /// its high watermark.
     ///
     /// # Errors
     /// [`AllocError::OutOfMemory`] if so many frames are not free above the watermarks and other commitments,
@@ -109,7 +110,7 @@ impl<P: Platform> PageAllocator<P> {
         let inner = self.inner()?;
         let node = inner.local_node().ok_or(AllocError::OutOfMemory)?;
         let request = Request::new(inner, node, Order::ZERO, gfp)?;
-        // What has been promised so far is given up when this is dropped.
+        // The promises so far are given up when this is dropped.
         let mut commitment = Commitment { owner: self, request, left: 0 };
         for zone in request.zones() {
             commitment.promise(zone, frames - commitment.left);
@@ -152,7 +153,7 @@ impl<'a, P: Platform> Commitment<'a, P> {
         Some(Frames::new(self.owner, pfn, Order::ZERO, self.request.migrate_type))
     }
 
-    /// A frame of the highest zone that has promised one, so that lower zones stay for those who can use no other.
+    /// A frame of the highest zone that has promised one, so that lower zones stay for requests that can use no other.
     fn take(&self) -> Option<Pfn> {
         const ALL_OF_IT: AllocFlags = AllocFlags::NO_WATERMARKS;
         let inner = self.request.inner;

@@ -97,8 +97,8 @@ impl<P: Platform> PageAllocator<P> {
     /// the owners may make it wait.
     ///
     /// # Errors
-    /// [`AllocError::Contig`] says why the range cannot be had; what was free in it is free again, but some of what was
-    /// held may have moved.
+    /// [`AllocError::Contig`] says why the range cannot be had; its free frames are free again, but some of the blocks
+    /// held in it may have moved.
     #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc_contig_range(&self, range: PfnRange, mode: MigrateMode) -> Result<FrameRun<'_, P>, AllocError> {
         let inner = self.inner()?;
@@ -107,7 +107,7 @@ impl<P: Platform> PageAllocator<P> {
         let at = inner.compact_zone(zone).ok_or(AllocError::NoMigrator)?;
         let _scope = ReclaimScope::enter(inner).ok_or(AllocError::Recursion)?;
         let mut result = Err(ContigError::Busy);
-        // Until it is over, what is freed goes past the lists, so that nothing of the range hides there. A refill at
+        // Until it is over, freed blocks go past the lists, so that nothing of the range hides there. A refill at
         // the wrong moment can take some of it all the same: then again.
         let lists = inner.lists_of(zone);
         let past_lists = PastLists::new(lists);

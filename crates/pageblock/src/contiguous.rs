@@ -11,10 +11,10 @@ use crate::frames::FrameRun;
 use crate::request::{Request, zero_if_asked};
 
 impl<'a, P: Platform> RequestBuilder<'a, P> {
-    /// Allocates exactly so many neighbouring frames; the order is not looked at. Up to the largest order they are aligned to
-    /// the next power of two (`alloc_pages_exact()`). Above it they are a run of pageblocks, aligned to its own size if
-    /// that is a power of two, as a 1 GiB page needs it (`alloc_contig_pages()`). Movable blocks are moved out of such a
-    /// run if the kernel has a [`Migrate`](crate::Migrate).
+    /// Allocates exactly so many neighbouring frames; the order is not looked at. Up to the largest order they are
+    /// aligned to the next power of two (`alloc_pages_exact()`). Above it they are a run of pageblocks, aligned to its
+    /// own size if that is a power of two, as a 1 GiB page needs it (`alloc_contig_pages()`). Movable blocks are moved
+    /// out of such a run if the kernel has a [`Migrate`](crate::Migrate).
     ///
     /// # Errors
     /// [`AllocError`]; no frame is taken, but blocks may have moved.
@@ -80,7 +80,7 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
     }
 }
 
-/// What a run is to be like.
+/// Properties wanted of a run.
 #[derive(Clone, Copy)]
 struct Shape {
     frames: u64,
@@ -88,7 +88,7 @@ struct Shape {
     align: u64,
 }
 
-/// What the pageblocks of a run hold.
+/// Contents of the pageblocks of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RunState {
     /// Nothing.
@@ -111,7 +111,8 @@ impl RunState {
 
 /// The first aligned run of admitted pageblocks at `from` or above. It may be gone when the caller looks for it.
 fn first_run(zone: &Zone<'_>, from: Pfn, shape: Shape, state: RunState) -> Option<PfnRange> {
-    // `start` is where the run that is being followed begins, and `end` where it ends so far: empty where a pageblock was not admitted.
+    // `start` is where the run that is being followed begins, and `end` where it ends so far: empty where a pageblock
+    // was not admitted.
     let (mut start, mut end, mut found) = (0, 0, None);
     zone.for_each_pageblock(|number, block| {
         let first = zone.pfn_of(number * PAGEBLOCK_FRAMES as u32).as_u64();
@@ -134,7 +135,7 @@ impl<P: Platform> PageAllocator<P> {
     /// Takes a range that was all free a moment ago: all of it or nothing.
     fn take_free_range(&self, range: PfnRange) -> Option<FrameRun<'_, P>> {
         let largest = self.inner().ok()?.max_order;
-        // What has been taken so far goes back when the run is dropped.
+        // The pageblocks taken so far go back when the run is dropped.
         let mut run = FrameRun::new(self, PfnRange::from_len(range.start, 0));
         while run.pfns().end < range.end {
             let at = run.pfns().end;

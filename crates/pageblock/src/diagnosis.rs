@@ -1,4 +1,4 @@
-//! What the features `page_owner` and `poison` do with each block that is handed out or taken back. Without them: nothing.
+//! Work of the features `page_owner` and `poison` on each block that is handed out or taken back. Without them: none.
 
 use pageblock_frame::{Gfp, Order, Pfn, PfnRange, Platform};
 
@@ -9,7 +9,7 @@ mod poison;
 #[cfg(feature = "poison")]
 pub use poison::PoisonDamage;
 
-/// What the features remember of an allocator.
+/// Memory of the features about an allocator.
 #[cfg(any(feature = "page_owner", feature = "poison"))]
 #[derive(Debug)]
 pub(crate) struct Diagnosis {

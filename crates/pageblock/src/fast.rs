@@ -54,7 +54,7 @@ impl<P: Platform> FastPaths<P> {
             self.free.set_for_words(lists);
         }
         if inner.history.zones_take_turns() {
-            // Every request asks whose turn it is, and is charged.
+            // Every request asks which zone's turn it is, and is charged.
             return;
         }
         let [node] = inner.nodes else { return };
@@ -69,7 +69,7 @@ impl<P: Platform> FastPaths<P> {
         }
     }
 
-    /// From the list of this CPU. Watermarks do not matter to what has left the zone already.
+    /// From the list of this CPU. Watermarks do not matter to blocks that have left the zone already.
     #[inline(always)]
     pub(crate) fn alloc(&self, order: Order, gfp: Gfp) -> Option<Pfn> {
         if !P::PER_CPU_LISTS {

@@ -63,7 +63,7 @@ pub struct Frames<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Frames<'a, P> {
-    /// The block belongs to nobody else.
+    /// The block has no other owner.
     #[inline(always)]
     pub(crate) const fn new(owner: &'a PageAllocator<P>, pfn: Pfn, order: Order, migrate_type: MigrateType) -> Self {
         Self { owner, pfn, order, migrate_type }
@@ -245,7 +245,7 @@ impl<P: Platform> fmt::Debug for Parts<'_, P> {
     }
 }
 
-/// Neighbouring frames whose number need not be a power of two. Dropping it frees them.
+/// Neighbouring frames, in a number that need not be a power of two. Dropping it frees them.
 ///
 /// ```
 /// use pageblock::{Config, Gfp, PageAllocator, Region};
@@ -265,7 +265,7 @@ pub struct FrameRun<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> FrameRun<'a, P> {
-    /// The frames belong to nobody else.
+    /// The frames have no other owner.
     pub(crate) const fn new(owner: &'a PageAllocator<P>, range: PfnRange) -> Self {
         Self { owner, range }
     }

@@ -1,4 +1,4 @@
-//! From a memory map to zones: what there is, how much metadata it takes, where that goes.
+//! From a memory map to zones: the zones found, the size of their metadata, and its place.
 
 use core::mem::MaybeUninit;
 
@@ -19,10 +19,10 @@ use crate::history::History;
 use crate::inner::{CpuEntry, Inner, NodeEntry, SpanEntry};
 use crate::slowpath::LastDrain;
 
-/// What will be built, before a byte of memory is touched.
+/// The plan, before a byte of memory is touched.
 ///
-/// Boot stacks are small: what is large is where the caller has it, or is made in
-/// its place, the zones are found in the map each time, and each step has a stack frame of its own.
+/// Boot stacks are small: large values are where the caller has them, or are made in
+/// their place, the zones are found in the map each time, and each step has a stack frame of its own.
 #[derive(Debug)]
 pub(crate) struct Plan<'p> {
     map: &'p mut RegionMap,
@@ -162,13 +162,13 @@ impl<'p> Plan<'p> {
         carver.take_each(zones.len(), of_zone).map(|lists| &*lists)
     }
 
-    /// How zones are to be compacted, if anybody can move memory.
+    /// How zones are to be compacted, if the kernel can move memory.
     fn compaction<P: Platform>(&self) -> Option<pageblock_compaction::Config> {
         P::hooks().migrator()?;
         self.config.compaction
     }
 
-    /// Bytes of what compaction remembers, and of the background threads, at most.
+    /// Bytes of compaction's memory, and of the background threads, at most.
     fn background_bytes<P: Platform>(&self) -> usize {
         let mut bytes = 0;
         if self.compaction::<P>().is_some() {
@@ -198,7 +198,7 @@ impl<'p> Plan<'p> {
     fn build_zones<P: Platform>(&self, carver: &mut Carver<'static>) -> Result<&'static [Zone<'static>], InitError> {
         let short = InitError::StorageTooSmall { required: self.metadata_bytes::<P>(), given: carver.remaining() };
         let mut failure = short;
-        // What cannot be freed, a boost would only withhold.
+        // A boost would only withhold frames that cannot be freed.
         let boost = if P::hooks().reclaimer().is_some() { self.config.boost } else { BoostRule::off() };
         let zones = carver.take_each(self.zones, |number, carver| {
             let (span, config) = (self.zone(number)?, self.config);
@@ -215,7 +215,7 @@ impl<'p> Plan<'p> {
         Ok(zones)
     }
 
-    /// Gives a zone its frames, and tells it what the others are.
+    /// Gives a zone its frames, and tells it of the others.
     #[inline(never)]
     fn fill(&self, zone: &Zone<'_>, span: &ZoneSpan) -> Result<(), InitError> {
         for run in self.map.usable_of(span) {
@@ -256,7 +256,7 @@ impl<'p> Plan<'p> {
     }
 }
 
-/// What there is beside the zones where memory is moved and given up.
+/// Parts beside the zones where memory is moved and given up.
 #[derive(Default)]
 struct Background {
     compactors: &'static [Compactor],

@@ -1,4 +1,4 @@
-//! What an initialised allocator is made of. Nothing here changes after boot but the zones, which have their own locks.
+//! Parts of an initialised allocator. Nothing here changes after boot but the zones, which have their own locks.
 
 use pageblock_buddy::{FreeError, Node, Reserves, Zone};
 use pageblock_compaction::{CompactZone, Compactor, Kcompactd};
@@ -30,7 +30,7 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) lists: &'static [PcpLists<'static, P>],
     /// Each zone's compaction; no elements if there is to be none.
     pub(crate) compactors: &'static [Compactor],
-    /// The reclaim threads, by node number; no elements if nobody gives memory up.
+    /// The reclaim threads, by node number; no elements if no reclaimer gives memory up.
     pub(crate) kswapds: &'static [Kswapd],
     /// The compaction threads, by node number; no elements if there is no compaction.
     pub(crate) kcompactds: &'static [Kcompactd],
@@ -43,7 +43,7 @@ pub(crate) struct Inner<P: Platform> {
     pub(crate) max_order: Order,
     pub(crate) spreading: ZoneSpreading,
     pub(crate) dirty_limit: DirtyLimit,
-    /// What only old kernels did; nothing without the feature of that name.
+    /// Forms of old kernels only; empty without the feature `history`.
     pub(crate) history: History,
     pub(crate) counters: Counters,
     pub(crate) last_drain: LastDrain,
@@ -87,9 +87,9 @@ impl NodeEntry {
     }
 }
 
-/// What the allocator knows of a CPU.
+/// The allocator's knowledge of a CPU.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
 /// | `reclaiming` | number of requests that began to reclaim or compact on this CPU and have not ended | [`Depth`](crate::slowpath::Depth) |
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl<P: Platform> Inner<P> {
         Some(CompactZone { zone, compactor: self.compactors.get(place)? })
     }
 
-    /// Takes a block from a zone whose watermarks have been tested: through the CPU's list, or past it.
+    /// Takes a block from a zone after a test of its watermarks: through the CPU's list, or past it.
     pub(crate) fn alloc_from(
         &self,
         zone: &'static Zone<'static>,

@@ -71,11 +71,12 @@ impl<P: Platform> fmt::Debug for FrameSet<'_, '_, P> {
 }
 
 impl<P: Platform> PageAllocator<P> {
-    /// Allocates so many frames in blocks that need not be neighbours: each the largest that is needed still and that can be
-    /// had without reclaim, down to single frames, which may reclaim if `gfp` permits. All or nothing.
+    /// Allocates so many frames in blocks that need not be neighbours: each the largest that is needed still and that
+    /// can be had without reclaim, down to single frames, which may reclaim if `gfp` permits. All or nothing.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing is held. [`AllocError::TooManyBlocks`] if memory is in smaller pieces than `buffer` has places.
+    /// [`AllocError`]; nothing is held. [`AllocError::TooManyBlocks`] if memory is in smaller pieces than `buffer` has
+    /// places.
     ///
     /// ```
     /// # use pageblock::{Config, PageAllocator, Region};
@@ -103,7 +104,7 @@ impl<P: Platform> PageAllocator<P> {
             return Err(AllocError::Empty);
         }
         let largest = self.inner()?.max_order;
-        // What it holds goes back on every error, when it is dropped.
+        // Its blocks go back on every error, when it is dropped.
         let mut set = FrameSet { owner: self, buffer, held: 0, migrate_type: gfp.migrate_type() };
         let (mut left, mut order) = (frames, largest);
         while left > 0 {

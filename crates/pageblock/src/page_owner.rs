@@ -1,4 +1,5 @@
-//! Page owner (`mm/page_owner`, Linux 4.3): where each held block was allocated, who holds most, and what has leaked.
+//! Page owner (`mm/page_owner`, Linux 4.3): where each held block was allocated, which call sites hold most, and which
+//! blocks have leaked.
 
 use core::fmt;
 use core::panic::Location;
@@ -9,12 +10,12 @@ use pageblock_frame::{FrameState, Hooks, Order, Pfn, PfnRange, Platform, const_u
 use crate::PageAllocator;
 use crate::table::FrameTable;
 
-/// Different places in the kernel's source that allocate. What comes later is counted together, without a place.
+/// Different places in the kernel's source that allocate. Later places are counted together, without a place.
 const SITES: usize = 1024;
 /// Places of the table that are tried for one site.
 const PROBES: usize = 16;
 
-/// What is remembered of a block, in the slot of its first frame: eight bytes.
+/// Record of a block, in the slot of its first frame: eight bytes.
 #[derive(Debug, Default)]
 pub struct OwnerMark {
     /// The site's number in the high half, the epoch in the low one.
@@ -93,7 +94,7 @@ pub struct OwnedBlock {
     pub time: u32,
 }
 
-/// What one line of the kernel's source holds.
+/// Blocks that one line of the kernel's source holds.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SiteUsage {
@@ -193,7 +194,7 @@ impl Tracking {
         mark.time.store((P::hooks().now() / 1_000_000) as u32, Ordering::Relaxed);
     }
 
-    /// Notes for each part of a block what is known of the block.
+    /// Copies a block's record to each of its parts.
     pub(crate) fn copy(&self, from: Pfn, to: PfnRange) {
         let Some(marks) = self.marks.get() else { return };
         let Some(known) = marks.get(from) else { return };
@@ -218,8 +219,8 @@ impl<P: Platform> PageAllocator<P> {
         });
     }
 
-    /// Shows each block that is held and was allocated after the one mark and before the other: what a test or a driver's
-    /// life has leaked.
+    /// Shows each block that is held and was allocated after the one mark and before the other: the leaks of a test or
+    /// a driver's life.
     pub fn held_since(&self, after: OwnerEpoch, before: OwnerEpoch, mut visit: impl FnMut(OwnedBlock)) {
         let span = before.0.wrapping_sub(after.0);
         self.for_each_mark(|pfn, order, mark| {

@@ -1,4 +1,4 @@
-//! What a kernel does about the per-CPU lists: emptying them, kicks, CPUs that come and go.
+//! A kernel's calls about the per-CPU lists: emptying them, kicks, CPUs that come and go.
 
 use pageblock_frame::sync::Pinned;
 use pageblock_frame::{CpuId, Platform};
@@ -15,7 +15,7 @@ impl<P: Platform> PageAllocator<P> {
         self.inner().ok().into_iter().flat_map(|inner| inner.lists())
     }
 
-    /// Empties the per-CPU lists of all CPUs into their zones, so that what is free can be merged, isolated or taken by
+    /// Empties the per-CPU lists of all CPUs into their zones, so that free frames can be merged, isolated or taken by
     /// place: this CPU's at once, an offline CPU's too, the others' by request and kick, with a moment's wait. Returns
     /// how many lists are still to be emptied; their CPUs hand out nothing from them until they have.
     ///
@@ -50,7 +50,7 @@ impl<P: Platform> PageAllocator<P> {
         result
     }
 
-    /// What a CPU calls when it has been kicked ([`Hooks::kick`](crate::Hooks::kick)): it answers the requests of
+    /// The call for a CPU that has been kicked ([`Hooks::kick`](crate::Hooks::kick)): it answers the requests of
     /// others. Safe in interrupt handlers.
     pub fn handle_kick(&self) {
         self.lists().for_each(PcpLists::handle_kick);
@@ -107,7 +107,7 @@ impl<P: Platform> PageAllocator<P> {
         if came && matches!(result, Err(PcpError::Online(_))) { Ok(()) } else { result }
     }
 
-    /// Compares the per-CPU lists with the state bytes, while nobody else uses the allocator; for tests.
+    /// Compares the per-CPU lists with the state bytes, while no other CPU uses the allocator; for tests.
     ///
     /// # Errors
     /// The first [`PcpViolation`].

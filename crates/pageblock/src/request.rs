@@ -9,10 +9,10 @@ use crate::error::AllocError;
 use crate::inner::{Inner, NO_ZONE, NodeEntry};
 use crate::{pressure, slowpath};
 
-/// What asks for whole pageblocks first: the preferred node is looked at twice.
+/// Requests for whole pageblocks first: the preferred node is looked at twice.
 const MIXING: AllocFlags = AllocFlags::NOFRAGMENT.union(AllocFlags::FRAGMENT_STALL);
 
-/// What is asked for, checked, and where.
+/// A checked request, and its zones.
 #[derive(Debug)]
 pub(crate) struct Request<P: Platform> {
     pub(crate) order: Order,
@@ -53,7 +53,7 @@ impl<P: Platform> Request<P> {
         Ok(Self { order, gfp, migrate_type: gfp.migrate_type(), limit, inner, list })
     }
 
-    /// The first attempt, then the ladder, then what success entails.
+    /// The first attempt, then the ladder, then the consequences of success.
     #[inline]
     pub(crate) fn run(&self) -> Result<Pfn, AllocError> {
         if slowpath::is_refused_again(self) {
@@ -67,7 +67,7 @@ impl<P: Platform> Request<P> {
         Ok(pfn)
     }
 
-    /// What is owed to a block that is about to be handed out.
+    /// Work owed to a block that is about to be handed out.
     #[inline(always)]
     pub(crate) fn finish(&self, pfn: Pfn) {
         prepare::<P>(pfn, self.order, self.gfp);
@@ -162,7 +162,7 @@ impl<P: Platform> Request<P> {
         })
     }
 
-    /// Nothing else has helped: no request fails for the sake of pure pageblocks, or of a boost, which is what kswapd
+    /// Nothing else has helped: no request fails for the sake of pure pageblocks, or of a boost, which kswapd
     /// is to free and not a reserve.
     #[cold]
     pub(crate) fn at_last(&self) -> Option<Pfn> {
@@ -210,14 +210,14 @@ impl<P: Platform> Request<P> {
         None
     }
 
-    /// The zone stays above its watermark and keeps what it keeps from requests that could go higher
+    /// The zone stays above its watermark and keeps its reserve from requests that could go higher
     /// (`zone_watermark_fast()`).
     fn above_watermark(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
         let mark = zone.mark_for(flags);
         if !zone.frames_ok(self.order, mark, self.limit, flags) {
             return self.above_unboosted(zone, flags);
         }
-        // Whether there is a block of the order at all, the zone finds out itself; but for a caller who cannot wait it
+        // Whether there is a block of the order at all, the zone finds out itself; but for a caller that cannot wait it
         // would look into the high-order atomic reserve, which this caller may not use.
         let reserve_would_serve = flags.contains(AllocFlags::NON_BLOCK)
             && self.order > Order::ZERO
@@ -225,7 +225,7 @@ impl<P: Platform> Request<P> {
         !reserve_would_serve || zone.highatomic() == 0 || zone.has_block(self.order, flags)
     }
 
-    /// A single frame for a caller that cannot wait need not leave the boost alone, nor need anyone in the last
+    /// A single frame for a caller that cannot wait need not leave the boost alone, nor need any caller in the last
     /// attempt.
     fn above_unboosted(&self, zone: &Zone<'_>, flags: AllocFlags) -> bool {
         let at_min = !flags.intersects(AllocFlags::WMARK_LOW | AllocFlags::WMARK_HIGH);
@@ -237,7 +237,7 @@ impl<P: Platform> Request<P> {
     }
 }
 
-/// What is owed to a block that is about to be handed out (`prep_new_page()`).
+/// Work owed to a block that is about to be handed out (`prep_new_page()`).
 #[inline(always)]
 pub(crate) fn prepare<P: Platform>(pfn: Pfn, order: Order, gfp: Gfp) {
     zero_if_asked::<P>(PfnRange::from_len(pfn, order.frames()), gfp);
@@ -248,7 +248,7 @@ pub(crate) fn prepare<P: Platform>(pfn: Pfn, order: Order, gfp: Gfp) {
 #[inline(always)]
 pub(crate) fn zero_if_asked<P: Platform>(frames: PfnRange, gfp: Gfp) {
     if P::HAS_MEMORY && gfp.contains(Gfp::ZERO) {
-        // SAFETY: the frames have just been taken, and nobody has seen them yet.
+        // SAFETY: the frames have just been taken, and no other code has seen them yet.
         #[expect(unsafe_code, reason = "the allocator's own frames")]
         unsafe {
             P::zero_frames(frames);

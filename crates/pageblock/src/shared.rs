@@ -35,7 +35,7 @@ impl RefCount {
 
     /// From no owner to the first. False if there are owners.
     fn begin(&self) -> bool {
-        // Relaxed: what the block's earlier owners did comes before, by the free and the allocation in between.
+        // Relaxed: writes of the block's earlier owners come before, by the free and the allocation in between.
         self.0.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
@@ -49,7 +49,7 @@ impl RefCount {
 
     /// One less. True for the last, which then sees all that the others did to the block.
     fn leave(&self) -> bool {
-        // Release: what this owner did to the block comes before the last owner's free. Acquire: the last one sees it.
+        // Release: this owner's writes to the block come before the last owner's free. Acquire: the last one sees it.
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
         if before >= SATURATED / 2 {
             self.0.store(SATURATED, Ordering::Relaxed);

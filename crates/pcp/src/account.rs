@@ -150,7 +150,7 @@ impl<P: Platform> PcpLists<'_, P> {
         }
     }
 
-    /// What Linux 6.7 does once a second: a self-tuned high that is not needed falls by an eighth, and what is above it
+    /// Linux 6.7's work once a second: a self-tuned high that is not needed falls by an eighth, and the rest above it
     /// goes back. For this CPU's lists.
     pub fn decay(&self) {
         let sizes = self.sizes();

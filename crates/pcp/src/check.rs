@@ -1,4 +1,4 @@
-//! What is on the lists, counted and checked.
+//! The blocks on the lists, counted and checked.
 
 use pageblock_frame::{CpuId, FrameState, Order, Platform};
 
@@ -26,7 +26,7 @@ impl PcpCounts {
     }
 }
 
-/// What [`PcpLists::check`] finds wrong.
+/// Fault that [`PcpLists::check`] finds.
 ///
 /// ```
 /// use pageblock_pcp::PcpViolation;

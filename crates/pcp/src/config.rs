@@ -1,4 +1,4 @@
-//! What the lists are like: one value a mechanism, and presets for the kernels in which they changed.
+//! Properties of the lists: one value a mechanism, and presets for the kernels in which they changed.
 
 use pageblock_frame::PfnRange;
 
@@ -17,7 +17,8 @@ use crate::sizing::{Sizes, batch, high, high_max};
 pub enum ListSet {
     /// Order 0 by type: three lists (up to Linux 5.13).
     OrderZero,
-    /// Order 0 by type and one list for each of orders 1 to 3, shared by the types: six lists (*High-order per-CPU lists*).
+    /// Order 0 by type and one list for each of orders 1 to 3, shared by the types: six lists (*High-order per-CPU
+    /// lists*).
     Shared,
     /// Orders 0 to 3 by type, and the pageblock order for movable blocks and for others: fourteen lists (mainline).
     Typed,
@@ -34,7 +35,8 @@ pub enum ListSet {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizing {
-    /// The batch of Linux 4.9 (31 at most), and so many batches as high: 6 in mainline, 11 in *High-order per-CPU lists*.
+    /// The batch of Linux 4.9 (31 at most), and so many batches as high: 6 in mainline, 11 in *High-order per-CPU
+    /// lists*.
     Batches(u32),
     /// The batch of Linux 5.14 (63 at most), and high from the low watermark and the number of CPUs.
     LowWatermark,
@@ -42,9 +44,9 @@ pub enum Sizing {
     Fraction(u32),
     /// These numbers of frames.
     Fixed {
-        /// What moves at once.
+        /// Blocks that move at once.
         batch: u32,
-        /// What may stay.
+        /// Blocks that may stay.
         high: u32,
     },
 }
@@ -81,7 +83,7 @@ impl Refill {
     }
 }
 
-/// What a refill does when its migrate type has no more.
+/// Behaviour of a refill when its migrate type has no more.
 ///
 /// ```
 /// use pageblock_pcp::{PcpConfig, WhenShort};
@@ -90,13 +92,13 @@ impl Refill {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenShort {
-    /// It makes do with what there is; a request that gets none falls back for itself alone.
+    /// It makes do with the blocks that there are; a request that gets none falls back for itself alone.
     Stops,
     /// It takes the rest from other types, up to a fallback a block (all Linux versions).
     FallsBack,
 }
 
-/// How the lists' lengths follow what happens.
+/// How the lists' lengths follow events.
 ///
 /// ```
 /// use pageblock_pcp::{PcpConfig, Tuning};
@@ -112,7 +114,7 @@ pub enum Tuning {
     FreeFactorBurst,
     /// High grows and shrinks by itself, refills double when they follow one another (Linux 6.7).
     SelfTuned,
-    /// Every list has its own limit, so that nothing is counted on the fast path; what one call does is bounded; each
+    /// Every list has its own limit, so that nothing is counted on the fast path; the work of one call is bounded; each
     /// CPU refills from pageblocks of its own, by whole words of 64 frames; limits double where a list overflows and
     /// runs dry in turn, refills where it runs dry again and again.
     Bounded,

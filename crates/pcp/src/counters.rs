@@ -1,4 +1,4 @@
-//! What went through the lists and past them.
+//! Traffic through the lists and past them.
 
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::{CpuId, Order, Platform};

@@ -31,7 +31,7 @@ pub enum Drain {
     Requested,
 }
 
-/// What the lists of a CPU cannot do.
+/// Operations that the lists of a CPU cannot do.
 ///
 /// ```
 /// use pageblock_frame::CpuId;
@@ -50,7 +50,7 @@ pub enum PcpError {
     /// The CPU is not offline.
     #[error("CPU {} is not offline", .0.index())]
     Online(CpuId),
-    /// Someone is working with the lists: this is an interrupt, or the CPU is offline.
+    /// The lists are in use: this is an interrupt, or the CPU is offline.
     #[error("CPU {} is busy", .0.index())]
     Busy(CpuId),
     /// A call that may give back nothing would never empty a list.
@@ -131,7 +131,7 @@ impl<P: Platform> PcpLists<'_, P> {
     pub fn drain_cpu(&self, cpu: CpuId) -> Result<Drain, PcpError> {
         let before = self.areas.signal(cpu, Signals::DRAIN).ok_or(PcpError::NoSuchCpu(cpu))?;
         if before.is_offline() {
-            // The signal stays until the lists are empty, whoever empties them.
+            // The signal stays until the lists are empty, on whichever CPU.
             return Ok(self.take_over(cpu).map_or(Drain::Requested, |_| Drain::Done));
         }
         let pinned = Pinned::<P>::new();
@@ -153,7 +153,7 @@ impl<P: Platform> PcpLists<'_, P> {
             as u32
     }
 
-    /// What a CPU does when it is kicked: answers all that it has been asked for, to the end. On an interrupt that
+    /// The reaction of a kicked CPU: it answers all requests, to the end. On an interrupt that
     /// finds the lists busy nothing: the operation below meets the request at its next step to the lists, or the next
     /// operation does.
     pub fn handle_kick(&self) {
@@ -173,10 +173,10 @@ impl<P: Platform> PcpLists<'_, P> {
         while !self.drain_some(lists, u32::MAX) {}
     }
 
-    /// Gives a part of what this CPU's lists and the depot hold back to the zone, and a larger one, until `enough` or
-    /// nothing is left: blocks of `order` first, then larger ones from the smallest up, then smaller ones, which may
-    /// merge, from the largest down. So a request gets a block at little cost, and most of the lists stay as they are.
-    /// True if anything went back.
+    /// Gives a part of the blocks of this CPU's lists and of the depot back to the zone, and a larger one, until
+    /// `enough` or nothing is left: blocks of `order` first, then larger ones from the smallest up, then smaller ones,
+    /// which may merge, from the largest down. So a request gets a block at little cost, and most of the lists stay as
+    /// they are. True if anything went back.
     pub fn give_back_until(&self, order: Order, enough: impl Fn() -> bool) -> bool {
         let Some(mut guard) = self.areas.enter() else { return false };
         let lists = guard.lists_mut();
@@ -222,7 +222,7 @@ impl<P: Platform> PcpLists<'_, P> {
         self.wait(spins)
     }
 
-    /// This CPU leaves: its lists stay as they are until someone [takes them over](Self::take_over), and its operations
+    /// This CPU leaves: its lists stay as they are until a CPU [takes them over](Self::take_over), and its operations
     /// go to the zone until it [comes back](Self::come_online).
     ///
     /// # Errors
@@ -236,7 +236,7 @@ impl<P: Platform> PcpLists<'_, P> {
     /// Empties the lists of a CPU that is offline.
     ///
     /// # Errors
-    /// [`PcpError::Online`], also if someone else is emptying them at this moment; [`PcpError::NoSuchCpu`].
+    /// [`PcpError::Online`], also if another CPU is emptying them at this moment; [`PcpError::NoSuchCpu`].
     pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
         if cpu.index() >= self.areas.cpus() {
             return Err(PcpError::NoSuchCpu(cpu));
@@ -270,7 +270,7 @@ impl<P: Platform> PcpLists<'_, P> {
         unsafe { self.areas.declare_offline(cpu) };
     }
 
-    /// Keeps this CPU's lists busy as an operation does, until the guard is dropped: for tests of what comes on top of
+    /// Keeps this CPU's lists busy as an operation does, until the guard is dropped: for tests of interrupts on top of
     /// one.
     #[must_use]
     pub fn enter(&self) -> Option<LocalGuard<'_, P>> {
@@ -297,7 +297,7 @@ impl<P: Platform> PcpLists<'_, P> {
         waiting
     }
 
-    /// Ends what [`begin_isolation`](Self::begin_isolation) began.
+    /// Ends the state that [`begin_isolation`](Self::begin_isolation) began.
     pub fn end_isolation(&self) {
         let mut isolations = self.isolations.lock_irq::<P>();
         *isolations = isolations.saturating_sub(1);

@@ -17,12 +17,13 @@
 //! list ([`PcpRef`]).
 //!
 //! # Invariants
-//! 1. A block on a list has the state `Listed` with the list's order; it is on one list only. A free whose frame is not
-//!    `Allocated` with the order given is refused by name.
-//! 2. Blocks on lists are not free to the zone; free, listed and allocated frames make up what the zone manages.
+//! 1. A block on a list has the state `Listed` with the list's order; it is on one list only. A free of a frame that is
+//!    not `Allocated` with the order given is refused by name.
+//! 2. Blocks on lists are not free to the zone; free, listed and allocated frames make up the frames that the zone
+//!    manages.
 //! 3. While pageblocks of the zone are isolated no block is put on a list; see [`PcpLists::begin_isolation`].
-//! 4. With the default configuration what one call does is bounded: it gives back at most [`PcpConfig::call_limit`]
-//!    blocks or two whole words of 64, and a zone ends a refill or a drain whose blocks lie scattered early.
+//! 4. With the default configuration the work of one call is bounded: it gives back at most [`PcpConfig::call_limit`]
+//!    blocks or two whole words of 64, and a zone ends a refill or a drain of scattered blocks early.
 //!
 //! # Lock order
 //! Owner of an area, then the zone lock, then nothing.

@@ -20,7 +20,7 @@ use crate::tune::Tune;
 
 /// One zone's per-CPU lists.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
 /// | `areas` | see the module `percpu` | each CPU its own, by the rules there |
 /// | `depot` | see the module `depot` | every CPU, by the rules there |
@@ -243,7 +243,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// Takes back a block with exactly the order with which it was handed out.
     ///
     /// # Errors
-    /// [`FreeError`] says what the frame is instead; nothing has changed.
+    /// [`FreeError`] names the frame's state instead; nothing has changed.
     #[inline(always)]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if self.free_fast(pfn, order) {
@@ -253,7 +253,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     }
 }
 
-/// Takes a block off this CPU's list. `state` is what its head becomes.
+/// Takes a block off this CPU's list. `state` is the new state of its head.
 #[inline(always)]
 fn pop<P: Platform>(guard: &LocalGuard<'_, P>, list: List, state: StateByte) -> Option<Pfn> {
     let (index, byte) = guard.lists().pop(list)?;
@@ -274,7 +274,7 @@ fn push<'l, 'm: 'l, P: Platform>(
 ) -> bool {
     let index = pfn.as_u64().wrapping_sub(guard.lists().origin());
     let Some(byte) = guard.lists().frame(index) else { return false };
-    // Relaxed: the frame's holder is the caller; any other that frees it is what this check finds.
+    // Relaxed: the frame's holder is the caller; this check finds any other that frees it.
     let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
     let movable = Freed { index: index as u32, order, migrate_type: MigrateType::Movable };
     if state == movable.allocated() {
@@ -284,7 +284,7 @@ fn push<'l, 'm: 'l, P: Platform>(
     state == unmovable.allocated() && push_checked(guard, unmovable, byte, owner)
 }
 
-/// The same for a block whose holder knows its type.
+/// The same for a block of known type.
 #[inline(always)]
 fn push_typed<'l, 'm: 'l, P: Platform>(
     guard: LocalGuard<'_, P>,

@@ -1,4 +1,4 @@
-//! What models look at, and the rest of the crate hides. Under the model checker only.
+//! Details that models look at, and the rest of the crate hides. Under the model checker only.
 
 use pageblock_frame::{CpuId, MigrateType, Order, Platform};
 
@@ -41,7 +41,7 @@ pub struct Depot {
     list: List,
 }
 
-/// What a CPU of a model has of its own.
+/// A CPU's own data in a model.
 #[derive(Debug)]
 pub struct Hand(Spare);
 

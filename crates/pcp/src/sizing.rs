@@ -52,10 +52,10 @@ pub const fn high_max(managed: u64, cpus: u32, batch: u32) -> u32 {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sizes {
-    /// What moves at once, in single frames; 1 to 1024.
+    /// Blocks that move at once, in single frames; 1 to 1024.
     pub batch: u32,
-    /// What a CPU's lists hold together before some goes back.
+    /// Frames that a CPU's lists hold together before some go back.
     pub high: u32,
-    /// What self-tuning may raise `high` to.
+    /// Bound to which self-tuning may raise `high`.
     pub high_max: u32,
 }

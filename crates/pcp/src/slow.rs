@@ -25,7 +25,7 @@ use crate::lists::{Freed, PcpLists};
 use crate::percpu::{CpuLists, Signals};
 use crate::tune::MOST_DOUBLINGS;
 
-/// What a CPU may do with its lists now.
+/// Operations that a CPU may do with its lists now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     /// Take and give.
@@ -149,7 +149,7 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Hands the oldest blocks of a list over to the depot. False if it does not take them: while the zone is reclaimed
-    /// what is freed is to go back to it.
+    /// freed blocks are to go back to it.
     fn push_batch(&self, lists: &mut CpuLists<'_>, list: List) -> bool {
         let blocks = blocks_of(list.order());
         if !self.depot.has_room(list) || lists.len(list) < blocks || self.reclaiming.load(Ordering::Relaxed) {
@@ -178,7 +178,7 @@ impl<P: Platform> PcpLists<'_, P> {
         let limit = lists.limit(list);
         let tune = &mut lists.tune().lists[list.index()];
         if core::mem::take(&mut tune.overflowed) {
-            // Too short: it had to give back what it now asks for.
+            // Too short: it had to give back blocks that it now asks for.
             lists.set_limit(list, limit.saturating_mul(2).min(capacity));
         } else {
             tune.doublings = (tune.doublings + 1).min(MOST_DOUBLINGS);
@@ -221,7 +221,7 @@ impl<P: Platform> PcpLists<'_, P> {
         }
     }
 
-    /// Gives a part of a list that is at its limit back to the zone: what is more than half of it is owed, and paid by
+    /// Gives a part of a list that is at its limit back to the zone: the blocks above half of it are owed, and paid by
     /// this call and the next ones that find the list full, at most `call_limit` blocks each.
     fn give_back_part(&self, lists: &mut CpuLists<'_>, list: List) {
         let limit = lists.limit(list);
@@ -262,7 +262,7 @@ impl<P: Platform> PcpLists<'_, P> {
     /// goes to the zone.
     ///
     /// # Errors
-    /// [`FreeError`] says what the frame is instead; nothing has changed.
+    /// [`FreeError`] names the frame's state instead; nothing has changed.
     #[cold]
     pub fn free_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let index = self.index_of(pfn);
@@ -298,7 +298,7 @@ impl<P: Platform> PcpLists<'_, P> {
         lists.answer(done, self.zone.opened_frames::<P>())
     }
 
-    /// Answers what the others have asked for, as far as one call may go, and says what the lists are good for now.
+    /// Answers the other CPUs' requests, as far as one call may go, and says which operations the lists serve now.
     fn attend(&self, lists: &mut CpuLists<'_>) -> Use {
         let seen = self.answer(lists, Signals::RESIZE);
         if seen.has(Signals::RESIZE) {
@@ -330,7 +330,7 @@ impl<P: Platform> PcpLists<'_, P> {
         true
     }
 
-    /// Sets the limits of the lists to what the sizes and reclaim ask for.
+    /// Sets the limits of the lists to the values that sizes and reclaim ask for.
     pub(crate) fn apply_sizes(&self, lists: &mut CpuLists<'_>) {
         let sizes = self.sizes();
         lists.tune().high = sizes.high;
@@ -346,7 +346,7 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 }
 
-/// Where the oldest frames are whole words, perhaps after what is left of another, as after refills that are freed in
+/// Where the oldest frames are whole words, perhaps after the rest of another, as after refills that are freed in
 /// order: how many that is. A whole word costs the zone no more than a few frames do.
 fn words_first(oldest: &[u32], call_limit: u32) -> Option<u32> {
     let whole_from = |start: usize| {

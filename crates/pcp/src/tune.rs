@@ -1,4 +1,4 @@
-//! What each CPU remembers beside its lists: only its slow operations look at it.
+//! A CPU's memory beside its lists: only its slow operations look at it.
 
 use crate::depot::Spare;
 use crate::list::LISTS;
@@ -29,7 +29,7 @@ pub(crate) struct Tune {
     pub(crate) lists: [ListTune; LISTS],
 }
 
-/// What a bounded list remembers.
+/// Memory of a bounded list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ListTune {
     /// It has overflowed since it last ran dry.

@@ -1,4 +1,4 @@
-//! Poison on free, and its check on allocation (`page_poison`): who writes to memory that it has freed is found out.
+//! Poison on free, and its check on allocation (`page_poison`): a write to freed memory is found out.
 
 use core::fmt;
 
@@ -39,8 +39,8 @@ impl fmt::Display for PoisonDamage {
 }
 
 impl<P: Platform> PageAllocator<P> {
-    /// What was written to while it was free, as far as it has been allocated since. A frame that was overwritten from its first
-    /// byte to its last is not noticed.
+    /// Blocks that were written to while they were free, as far as they have been allocated since. A frame that was
+    /// overwritten from its first byte to its last is not noticed.
     #[must_use]
     pub fn poison_damage(&self) -> Option<PoisonDamage> {
         let damage = &self.diagnosis.damage;
@@ -59,7 +59,7 @@ impl<P: Platform> PageAllocator<P> {
         }
     }
 
-    /// Counts a block whose poison is no longer what it was. One that was asked for zeroed has been overwritten.
+    /// Counts a block with damaged poison. One that was asked for zeroed has been overwritten.
     pub(super) fn look_for_damage(&self, block: PfnRange, gfp: Gfp) {
         if !P::HAS_MEMORY || gfp.contains(Gfp::ZERO) {
             return;

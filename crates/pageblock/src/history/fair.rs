@@ -1,4 +1,4 @@
-//! The fair-zone policy's walk: whose turn it is, and when which zones begin anew (Linux 3.12 to 4.7; see
+//! The fair-zone policy's walk: which zone's turn it is, and when which zones begin anew (Linux 3.12 to 4.7; see
 //! `pageblock_buddy::FairPolicy`).
 
 use pageblock_buddy::{FairPolicy, Zone};
@@ -7,7 +7,7 @@ use pageblock_frame::{AllocFlags, NodeId, Pfn, Platform};
 use crate::request::Request;
 
 impl<P: Platform> Request<P> {
-    /// [`AllocFlags::FAIR`] if the first attempt is to look whose turn it is.
+    /// [`AllocFlags::FAIR`] if the first attempt is to look which zone's turn it is.
     pub(crate) fn fair_flag(&self) -> AllocFlags {
         let takes_part = match self.inner.history.settings.fair {
             FairPolicy::Off => false,
@@ -35,7 +35,7 @@ impl<P: Platform> Request<P> {
         }
     }
 
-    /// The first attempt: a pass over the zones whose turn it is, and another if none of them serves.
+    /// The first attempt: a pass over the zones that have their turn, and another if none of them serves.
     #[cold]
     pub(crate) fn walk_fair(&self, flags: AllocFlags) -> Option<Pfn> {
         let local = self.zones().next().map(Zone::node);

@@ -86,7 +86,7 @@ impl History {
         Self { settings, stalls: stall::StallCounters::new() }
     }
 
-    /// Every request asks whose turn it is, and is charged: none takes the shortest way to its list.
+    /// Every request asks which zone's turn it is, and is charged: none takes the shortest way to its list.
     pub(crate) const fn zones_take_turns(&self) -> bool {
         self.settings.fair.is_on()
     }

@@ -43,8 +43,8 @@ const COMPACTION_3_16: CompactionConfig = {
 };
 
 impl Config {
-    /// As Linux 6.18: as 6.1, with per-CPU lists whose lengths and refills follow what happens (6.7), and with fallbacks that claim a
-    /// pageblock or take the smallest block (6.15).
+    /// As Linux 6.18: as 6.1, with per-CPU lists that follow events in lengths and refills (6.7), and with fallbacks
+    /// that claim a pageblock or take the smallest block (6.15).
     #[must_use]
     pub const fn linux_6_18() -> Self {
         Self { pcp: Some(PcpConfig::linux_6_7()), policy: Policy::linux_6_18(), ..Self::linux_6_1() }

@@ -1,4 +1,4 @@
-//! The ladder where nobody moves memory or gives it up: all that can be had is there already.
+//! The ladder where no hook moves memory or gives it up: all that can be had is there already.
 
 use pageblock_frame::Platform;
 

@@ -1,4 +1,4 @@
-//! Rungs that look again at what there is, with more permission each, and those that end the climb.
+//! Rungs that look again at free memory, with more permission each, and those that end the climb.
 
 use pageblock_buddy::{Unreserve, Zone};
 use pageblock_frame::{AllocFlags, Gfp, Order, Platform};
@@ -26,14 +26,14 @@ pub(super) fn may_mix<P: Platform>(climb: &mut Climb<P>) -> Step {
     if refrained { at_min(climb) } else { Step::Continue(()) }
 }
 
-/// High watermarks of free memory above which reclaim for the sake of pure pageblocks ends. With one, requests mix what
-/// kswapd has just freed for a boost: `stress-highalloc` (1 GiB, thp) got 76, 87 and 96 percent rather than 78, 90 and
-/// 98, `thpfioscale` 4 mixings rather than 0; with four neither. Under the load of `tests/allocator/series.rs`, where
-/// nothing moves, four leave 178 mixings, eight 39.
+/// High watermarks of free memory above which reclaim for the sake of pure pageblocks ends. With one, requests mix
+/// frames that kswapd has just freed for a boost: `stress-highalloc` (1 GiB, thp) got 76, 87 and 96 percent rather than
+/// 78, 90 and 98, `thpfioscale` 4 mixings rather than 0; with four neither. Under the load of
+/// `tests/allocator/series.rs`, where nothing moves, four leave 178 mixings, eight 39.
 const PLENTY: u64 = 6;
 
 /// Where much is free, if only in pageblocks of other types, reclaim would add to it in vain: mixing comes first.
-/// Otherwise a page cache would never use what the kernel has left of its pageblocks.
+/// Otherwise a page cache would never use the frames that the kernel has left of its pageblocks.
 pub(super) fn mix_if_plenty<P: Platform>(climb: &mut Climb<P>) -> Step {
     let (limit, flags) = (climb.request.limit, climb.flags());
     let plenty = |zone: &Zone<'_>| {
@@ -43,7 +43,7 @@ pub(super) fn mix_if_plenty<P: Platform>(climb: &mut Climb<P>) -> Step {
     if climb.refrains() && climb.request.zones().any(plenty) { may_mix(climb) } else { Step::Continue(()) }
 }
 
-/// Everything there is, for callers who will free more than they take.
+/// All free frames, for callers that will free more than they take.
 pub(super) fn without_watermarks<P: Platform>(climb: &Climb<P>) -> Step {
     if climb.has(Gfp::MEMALLOC) && !climb.has(Gfp::NOMEMALLOC) { take_any(climb) } else { Step::Continue(()) }
 }
@@ -58,8 +58,8 @@ pub(super) fn cannot_wait<P: Platform>(climb: &Climb<P>) -> Step {
     if climb.has(Gfp::DIRECT_RECLAIM) { Step::Continue(()) } else { give_up(AllocError::OutOfMemory) }
 }
 
-/// Who frees memory by using it does not wait for others who do, and who is in the middle of reclaim does not begin
-/// anew: the latter gets what is there (`PF_MEMALLOC`), or is told what it did.
+/// A caller that frees memory by using it does not wait for others, and one in the middle of reclaim does not begin
+/// anew: the latter gets free frames (`PF_MEMALLOC`), or an error that names its state.
 pub(super) fn cannot_reclaim<P: Platform>(climb: &Climb<P>) -> Step {
     if climb.has(Gfp::MEMALLOC) {
         return give_up(AllocError::OutOfMemory);
@@ -84,8 +84,8 @@ pub(super) fn unreserve<P: Platform>(climb: &Climb<P>) -> Step {
     Step::Continue(())
 }
 
-/// The last attempt of a request that must not fail: with access to half of the min reserve, which a boost, what kswapd
-/// is to free, does not raise.
+/// The last attempt of a request that must not fail: with access to half of the min reserve, which a boost, for kswapd
+/// to free, does not raise.
 pub(super) fn must_not_fail<P: Platform>(climb: &Climb<P>) -> Step {
     if !climb.has(Gfp::NOFAIL) {
         return Step::Continue(());

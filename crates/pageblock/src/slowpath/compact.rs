@@ -1,4 +1,4 @@
-//! Direct compaction: the request moves what is in its way.
+//! Direct compaction: the request moves blocks out of its way.
 
 use pageblock_compaction::{DirectRequest, Got, Migrate, Outcome, Priority, accountable, compact_zones, settle};
 use pageblock_frame::trace::CompactResult;
@@ -42,7 +42,8 @@ pub(super) fn attempt<P: Platform>(
     }
     let pfn = outcome.captured.or_else(|| request.walk(climb.flags()));
     let found = pfn.and_then(|pfn| request.inner.zone_of(pfn)).and_then(compact_zone);
-    // Who leaves the block free may have been given another one, which is no proof that one of the order can be had.
+    // A caller that leaves the block free may have been given another one, which is no proof that one of the order can
+    // be had.
     let proved = pfn.is_some() && (direct.captures || outcome.result == CompactResult::Success);
     if let Some(preferred) = zones().next().and_then(compact_zone) {
         let at = accountable(preferred, found);
@@ -51,8 +52,8 @@ pub(super) fn attempt<P: Platform>(
     (pfn, outcome)
 }
 
-/// Before reclaim, where that would be of little use: large blocks, and blocks whose frames cannot be gathered by
-/// moving what is in movable pageblocks only. Asynchronously, since reclaim may still do.
+/// Before reclaim, where that would be of little use: large blocks, and blocks that cannot be gathered by
+/// moving the contents of movable pageblocks only. Asynchronously, since reclaim may still do.
 pub(super) fn compact_first<P: Platform>(climb: &mut Climb<P>) -> Step {
     if climb.wants_whole() {
         // A part of a movable pageblock would be mixing.

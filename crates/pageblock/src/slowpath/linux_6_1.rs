@@ -59,7 +59,7 @@ fn round<P: Platform>(climb: &mut Climb<P>) -> Step {
     out_of_memory(climb)
 }
 
-/// Who said that failing is fine, or wants a block so large that reclaim does not insist, gets no more than one round.
+/// A request that may fail, or for a block so large that reclaim does not insist, gets no more than one round.
 fn insists<P: Platform>(climb: &Climb<P>) -> Step {
     let mild = climb.is_costly() && !(climb.has(Gfp::RETRY_MAYFAIL) && climb.may_compact());
     if climb.has(Gfp::NORETRY) || mild { give_up(AllocError::OutOfMemory) } else { Step::Continue(()) }

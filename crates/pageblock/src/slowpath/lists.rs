@@ -1,4 +1,4 @@
-//! Rungs that take back what per-CPU lists hold: it may be of another order, or make a larger block.
+//! Rungs that take back the blocks on per-CPU lists: they may be of another order, or make a larger block.
 
 use pageblock_buddy::Zone;
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering, Pinned};
@@ -14,13 +14,13 @@ use crate::request::Request;
 
 /// Rounds that a request waits for other CPUs to empty their lists.
 pub(crate) const SPINS: u64 = 1 << 12;
-/// CPUs whose lists one request of the short ladder empties, and those at whose lists it looks.
+/// CPUs of which one request of the short ladder empties the lists, and of which it looks at them.
 const MAX_DRAINED: usize = 4;
 const MAX_SEEN: usize = 16;
 /// Requests that are refused on the word of a drain in vain, before there is another drain.
 const MAX_REFUSED: u32 = 63;
 
-/// Free memory as one CPU sees it at little cost. What the lists of other CPUs hold is not in it.
+/// Free memory as one CPU sees it at little cost. Blocks on the lists of other CPUs are not in it.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     /// Frames that are free in the zones or on this CPU's lists.
@@ -43,16 +43,16 @@ impl Seen {
     }
 }
 
-/// What the last drain came to. Requests that it could not help are refused without another one until more is free than
-/// was then. What comes and goes meanwhile, or is freed to other CPUs' lists, is found by the drain that comes after
-/// some refusals. All fields are hints: Relaxed, and lost updates cost a drain.
+/// Result of the last drain. Requests that it could not help are refused without another one until more is free than
+/// was then. Blocks that come and go meanwhile, or are freed to other CPUs' lists, are found by the drain that comes
+/// after some refusals. All fields are hints: Relaxed, and lost updates cost a drain.
 ///
 /// | field | legal values | changed by |
 /// |---|---|---|
 /// | `left` | requests that will be refused without a drain | a refused request; 0 by a drain that helped |
 /// | `order` | the smallest order that the drain did not help | the request that drained |
 /// | `frames`, `batches` | [`Seen`] after it | the same |
-/// | `cursor` | the CPU whose lists are looked at first | the same |
+/// | `cursor` | the first CPU to look at | the same |
 #[derive(Debug)]
 pub(crate) struct LastDrain {
     left: AtomicU32,
@@ -116,8 +116,8 @@ fn looks_refused<P: Platform>(request: &Request<P>) -> bool {
     refused
 }
 
-/// On the short ladder: what the lists of this CPU and of a few others hold, unless it is known to be of no use. Other
-/// CPUs are asked only by a request that can wait. The price does not grow with the number of CPUs.
+/// On the short ladder: the blocks on the lists of this CPU and of a few others, unless they are known to be of no use.
+/// Other CPUs are asked only by a request that can wait. The price does not grow with the number of CPUs.
 pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
     let request = &climb.request;
     let last_drain = &request.inner.last_drain;
@@ -181,13 +181,13 @@ fn drain_of<P: Platform>(climb: &Climb<P>, cpu: CpuId) -> bool {
     helped
 }
 
-/// What this CPU's lists hold.
+/// Blocks on this CPU's lists.
 pub(super) fn drain_own_lists<P: Platform>(climb: &Climb<P>) -> Step {
     give_back_own(climb, Pinned::<P>::new().cpu())
 }
 
-/// Gives back as much of what this CPU's lists hold as the request needs, and all of it if it is refused what that has
-/// made.
+/// Gives back as many blocks of this CPU's lists as the request needs, and all if it is refused the blocks that this
+/// has made.
 fn give_back_own<P: Platform>(climb: &Climb<P>, own: CpuId) -> Step {
     let request = &climb.request;
     let mut helped = false;
@@ -207,7 +207,7 @@ fn may_serve<P: Platform>(request: &Request<P>, zone: &Zone<'_>, flags: AllocFla
     zone.watermark_ok(request.order, zone.mark_for(flags), request.limit, flags)
 }
 
-/// The other CPUs are asked for what they hold, and have a moment to answer (`drain_all_pages()`).
+/// The other CPUs are asked for their blocks, and have a moment to answer (`drain_all_pages()`).
 pub(super) fn drain_all_lists<P: Platform>(climb: &Climb<P>) -> Step {
     let request = &climb.request;
     if drain_zones(request.inner, request.zones(), SPINS) { at_min(climb) } else { Step::Continue(()) }
@@ -234,7 +234,8 @@ pub(crate) fn drain_zones<P: Platform>(
     held
 }
 
-/// Asks all CPUs for what their lists hold, and waits for those that were kicked. Returns how many have yet to answer.
+/// Asks all CPUs for the blocks on their lists, and waits for those that were kicked. Returns how many have yet to
+/// answer.
 pub(crate) fn drain_lists<P: Platform>(lists: &PcpLists<'_, P>, spins: u64) -> u32 {
     let (mut kicked, mut requested) = (0, 0);
     for cpu in 0..lists.cpus() as u32 {

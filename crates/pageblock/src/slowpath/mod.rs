@@ -7,12 +7,12 @@
 //! whole_pageblock    memory is moved until a pageblock is free, for a type that cannot move and has nothing left
 //! mix_if_plenty      again with mixing migrate types, where memory is not short
 //! compact            memory is moved until there is a block
-//! without_watermarks again with everything, for those who free memory by using it (MEMALLOC)
-//! cannot_wait        who may not wait gives up here
-//! cannot_reclaim     who is in the middle of reclaim gives up here
+//! without_watermarks again with everything, for callers that free memory by using it (MEMALLOC)
+//! cannot_wait        a caller that may not wait gives up here
+//! cannot_reclaim     a caller in the middle of reclaim gives up here
 //! reclaim            owners give memory up
 //! drain_all_lists    the free blocks that the other CPUs keep go back, too
-//! may_mix            again with mixing migrate types, for those who refrained from it so far
+//! may_mix            again with mixing migrate types, for requests that refrained from it so far
 //! unreserve          a pageblock of the high-order atomic reserve is given to the rest, and again
 //! out_of_memory      owners give up something large
 //! must_not_fail      again with half of the min reserve (NOFAIL)
@@ -21,7 +21,7 @@
 //!
 //! The order of the rungs: `linux_6_1.rs` reads as `__alloc_pages_slowpath()` of its time (and, with the feature
 //! `history`,
-//! `history/linux_3_13.rs`); `alone.rs` is what remains of them on a platform where nobody moves memory or gives
+//! `history/linux_3_13.rs`); `alone.rs` is the rest of them on a platform where no hook moves memory or gives
 //! it up, and then the rest is not linked.
 //!
 //! # Invariants
@@ -58,7 +58,7 @@ pub(crate) use lists::{LastDrain, SPINS, drain_lists, drain_zones, is_refused_ag
 pub(crate) use scope::{Depth, ReclaimScope};
 pub(crate) use wake::wake_kswapd;
 
-/// What a rung achieved: `Break` with the block, or with why there will be none; `Continue` with the next rung.
+/// Result of a rung: `Break` with the block, or with the reason why there is none; `Continue` with the next rung.
 type Step = ControlFlow<Result<Pfn, AllocError>>;
 
 /// The block, or the next rung.
@@ -77,11 +77,11 @@ struct Climb<P: Platform> {
     request: Request<P>,
     /// How determined the next compaction is.
     priority: Priority,
-    /// What the last one came to.
+    /// Result of the last one.
     compacted: CompactResult,
     /// Successful compactions without a block in the end.
     compactions: u32,
-    /// What direct reclaim made of it so far.
+    /// Result of direct reclaim for it so far.
     reclaim: Reclaimed,
     /// Times that the last resort was asked for, or hoped for.
     emergencies: u32,
@@ -94,7 +94,7 @@ struct Climb<P: Platform> {
 const MOST_ROUNDS: u32 = 256;
 
 impl<P: Platform> Climb<P> {
-    /// What an attempt on the ladder may use.
+    /// Permissions of an attempt on the ladder.
     fn flags(&self) -> AllocFlags {
         let flags = self.request.slow_flags();
         if self.mixes { flags.difference(AllocFlags::NOFRAGMENT) } else { flags }
@@ -109,7 +109,7 @@ impl<P: Platform> Climb<P> {
         self.request.gfp.contains(flags)
     }
 
-    /// Memory may be moved for the request: what is in the way may have to be written first.
+    /// Memory may be moved for the request: blocks in the way may have to be written first.
     const fn may_compact(&self) -> bool {
         self.has(self.request.inner.history.compaction_needs())
     }
@@ -129,7 +129,7 @@ fn nothing_else_helps<P: Platform>() -> bool {
 pub(crate) fn climb<P: Platform>(request: &Request<P>) -> Result<Pfn, AllocError> {
     let mut request = *request;
     if request.gfp.contains(Gfp::ATOMIC_BIT | Gfp::DIRECT_RECLAIM) {
-        // A contradiction: who may reclaim can wait.
+        // A contradiction: a caller that may reclaim can wait.
         request.gfp.remove(Gfp::ATOMIC_BIT);
     }
     let mut climb = Climb {

@@ -8,7 +8,7 @@ use super::{Climb, Step, give_up, got};
 use crate::counters::count;
 use crate::error::AllocError;
 
-/// Times that a request asks for the last resort, or hopes for what others free.
+/// Times that a request asks for the last resort, or waits for frames of others.
 const MOST_EMERGENCIES: u32 = 16;
 /// Time that a request waits for others at a time (`HZ/50`), in nanoseconds.
 const PAUSE: u64 = 20_000_000;
@@ -20,7 +20,7 @@ pub(super) fn pause<P: Platform>(climb: &Climb<P>) {
     }
 }
 
-/// A caller that is being killed gets half of what is left of the reserve, so that it can end, and waits no more.
+/// A caller that is being killed gets half of the rest of the reserve, so that it can end, and waits no more.
 pub(super) fn is_dying<P: Platform>(climb: &Climb<P>) -> Step {
     if climb.has(Gfp::NOFAIL) || !P::hooks().reclaimer().is_some_and(|owner| owner.is_dying()) {
         return Step::Continue(());
@@ -36,7 +36,7 @@ pub(super) fn is_dying<P: Platform>(climb: &Climb<P>) -> Step {
 pub(super) fn out_of_memory<P: Platform>(climb: &mut Climb<P>) -> Step {
     let Some(owner) = P::hooks().reclaimer() else { return give_up(AllocError::OutOfMemory) };
     let request = climb.request;
-    // Somebody may have been asked just now: only if that left nothing it is this request's turn.
+    // A killer may have been asked just now: only if that left nothing it is this request's turn.
     let high = AllocFlags::WMARK_HIGH;
     got(request.walk(high | (climb.flags() & AllocFlags::CMA)))?;
     climb.emergencies += 1;

@@ -11,7 +11,7 @@ use super::{Climb, Depth, Step};
 use crate::counters::count_for;
 use crate::view::Zones;
 
-/// What direct reclaim made of a request so far.
+/// Result of direct reclaim for a request so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reclaimed {
     /// Of the last pass.
@@ -35,7 +35,7 @@ pub(super) fn reclaim<P: Platform>(climb: &mut Climb<P>) -> Step {
     reclaim_for(climb, climb.request.order)
 }
 
-/// The same, until a block of this order can be made of what is free.
+/// The same, until a block of this order can be made of free frames.
 pub(super) fn reclaim_for<P: Platform>(climb: &mut Climb<P>, order: Order) -> Step {
     climb.reclaim.progress = Progress::default();
     let inner = climb.request.inner;
@@ -59,7 +59,7 @@ pub(super) fn reclaim_for<P: Platform>(climb: &mut Climb<P>, order: Order) -> St
         return Step::Continue(());
     }
     at_min(climb)?;
-    // What was freed may be where this request cannot see it.
+    // The freed frames may be where this request cannot see them.
     let request = &climb.request;
     let _ = request.zones().any(|zone| zone.unreserve_highatomic::<P>(Unreserve::ButOne, request.migrate_type));
     drain_all_lists(climb)?;

@@ -11,8 +11,8 @@ use super::Climb;
 /// Compactions that may succeed without a block in the end, before the priority rises (`MAX_COMPACT_RETRIES`).
 const MOST_COMPACTIONS: u32 = 16;
 
-/// Whether another pass of reclaim may do what the last one did not (`should_reclaim_retry()`): there were not too many
-/// in vain, and if all that could be freed were free, some zone could serve.
+/// Whether another pass of reclaim may succeed where the last one failed (`should_reclaim_retry()`): there were not too
+/// many in vain, and if all that could be freed were free, some zone could serve.
 pub(super) fn reclaim_again<P: Platform>(climb: &mut Climb<P>) -> bool {
     let inner = climb.request.inner;
     let Some((owner, first)) = P::hooks().reclaimer().zip(inner.kswapds.first()) else { return false };
@@ -26,8 +26,8 @@ pub(super) fn reclaim_again<P: Platform>(climb: &mut Climb<P>) -> bool {
     climb.reclaim.retries.again(first.config(), &zones, owner, &attempt)
 }
 
-/// Whether another compaction may do what the last one did not (`should_compact_retry()`). Raises the priority. Without
-/// free frames to move to it is of no use, so that where memory is reclaimed that must have made progress.
+/// Whether another compaction may succeed where the last one failed (`should_compact_retry()`). Raises the priority.
+/// Without free frames to move to it is of no use, so that where memory is reclaimed that must have made progress.
 pub(super) fn compact_again<P: Platform>(climb: &mut Climb<P>) -> bool {
     if P::hooks().migrator().is_none() || climb.request.order == Order::ZERO || !climb.may_compact() {
         return false;
@@ -46,7 +46,7 @@ pub(super) fn compact_again<P: Platform>(climb: &mut Climb<P>) -> bool {
     }
 }
 
-/// Whether compaction could begin if what is reclaimable were free (`compaction_zonelist_suitable()`).
+/// Whether compaction could begin if all reclaimable frames were free (`compaction_zonelist_suitable()`).
 fn reclaim_would_do<P: Platform>(climb: &Climb<P>) -> bool {
     let Some(owner) = P::hooks().reclaimer() else { return false };
     let request = &climb.request;

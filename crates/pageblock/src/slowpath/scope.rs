@@ -1,4 +1,4 @@
-//! Who is in reclaim must not enter it again: a migrator or reclaimer that allocates would be called by its own call.
+//! A task in reclaim must not enter it again: a migrator or reclaimer that allocates would be called by its own call.
 
 use core::marker::PhantomData;
 
@@ -60,7 +60,7 @@ impl<P: Platform> ReclaimScope<P> {
     }
 
     fn with(depth: Depth) -> Option<Self> {
-        // Not built before it is known: what is built leaves again when dropped.
+        // Not built before it is known: a built scope leaves again when dropped.
         P::hooks().enter_reclaim().then(|| Self { _depth: depth, platform: PhantomData })
     }
 }

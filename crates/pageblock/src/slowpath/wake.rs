@@ -19,7 +19,7 @@ pub(super) fn wake_threads<P: Platform>(request: &Request<P>) {
         if last != Some(zone.node()) {
             last = Some(zone.node());
             let woken = wake_kswapd(request.inner, zone, request.order, request.limit);
-            // Where reclaim is of no use, and the request cannot compact for itself, or nobody reclaims.
+            // Where reclaim is of no use, and the request cannot compact for itself, or no hook reclaims.
             let alone = P::hooks().reclaimer().is_none();
             if P::hooks().migrator().is_some() && !woken && (alone || !request.gfp.contains(Gfp::DIRECT_RECLAIM)) {
                 wake_kcompactd(request.inner, zone, request.order, request.limit);

@@ -1,5 +1,5 @@
-//! A whole pageblock for a type that cannot move, so that it need not mix: what a pageblock of movable memory held is
-//! moved elsewhere.
+//! A whole pageblock for a type that cannot move, so that it need not mix: the contents of a pageblock of movable
+//! memory are moved elsewhere.
 //!
 //! One pageblock serves hundreds of such requests, and no page has to go for it but to make room for them. Reclaim
 //! alone would free frames all over memory, few of which the request could use without mixing.
@@ -21,7 +21,7 @@ impl<P: Platform> Climb<P> {
         self.refrains() && request.migrate_type != MigrateType::Movable && request.order < PAGEBLOCK_ORDER
     }
 
-    /// Somebody could make one for it.
+    /// A migrator could make one for it.
     fn may_gather(&self) -> bool {
         let compacts =
             P::hooks().migrator().is_some() && !self.request.inner.compactors.is_empty() && self.may_compact();
@@ -40,8 +40,8 @@ impl<P: Platform> Climb<P> {
     }
 }
 
-/// Moves memory until a pageblock is free; reclaims what that lacks, unless failing is fine. If it cannot be had,
-/// mixes.
+/// Moves memory until a pageblock is free; reclaims the frames that it lacks, unless failing is fine. If it cannot be
+/// had, mixes.
 pub(super) fn whole_pageblock<P: Platform>(climb: &mut Climb<P>) -> Step {
     if !climb.may_gather() {
         return Step::Continue(());

@@ -47,7 +47,7 @@ impl Head {
     }
 
     /// The model checker remembers one access an object. A load right before the exchange would hide the loads of other
-    /// CPUs from it, and it would not try what happens if the exchange comes first.
+    /// CPUs from it, and it would not try the case in which the exchange comes first.
     #[cfg(loom)]
     fn look(&self) -> u64 {
         self.0.fetch_or(0, Ordering::Relaxed)
@@ -79,8 +79,8 @@ impl Head {
 
     /// Takes the batch on top, which is the caller's then.
     pub(super) fn pop(&self, batches: &[Batch]) -> Option<u16> {
-        // Acquire, here and where the exchange fails: what the CPU that pushed the top did to it is seen, `next` above
-        // all. If the exchange succeeds, `next` is still the batch below: the tag says that nothing was pushed or
+        // Acquire, here and where the exchange fails: changes to the top by the CPU that pushed it are seen, `next`
+        // above all. If the exchange succeeds, `next` is still the batch below: the tag says that nothing was pushed or
         // popped since.
         let mut seen = self.0.load(Ordering::Acquire);
         loop {

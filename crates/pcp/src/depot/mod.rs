@@ -1,9 +1,9 @@
 //! Full batches of blocks that change hands between CPUs: one depot a zone, a stack of batches for each list.
 //!
-//! A CPU whose list overflows puts the blocks that have been there longest into a batch and pushes it; a CPU whose list
-//! is empty pops one. Either is one compare-and-exchange for up to [`BATCH`] frames, where the zone would take its lock
-//! and merge or split. The zone is asked when the stack is full or empty. Blocks in a batch stay marked as listed, so
-//! that a wrong free of one is named.
+//! A CPU with a full list puts the blocks that have been there longest into a batch and pushes it; a CPU with an
+//! empty list pops one. Either is one compare-and-exchange for up to [`BATCH`] frames, where the zone would take its
+//! lock and merge or split. The zone is asked when the stack is full or empty. Blocks in a batch stay marked as listed,
+//! so that a wrong free of one is named.
 //!
 //! ```text
 //! heads[list]   | tag 32 | depth 16 | index 16 |──► batch ──► batch ──► NONE        full batches of one list
@@ -198,7 +198,7 @@ impl<'m> Depot<'m> {
         pushed
     }
 
-    /// Takes a full batch over: shows its blocks to `take`, whose they are. False if the list has none.
+    /// Takes a full batch over: shows its blocks to `take`, which owns them. False if the list has none.
     pub(crate) fn pop(&self, list: List, spare: &mut Spare, take: impl FnOnce(&[u32])) -> bool {
         let popped = self.head(list).and_then(|head| head.pop(self.batches));
         let Some((index, batch)) = popped.and_then(|index| Some((index, self.batches.get(usize::from(index))?))) else {

@@ -43,13 +43,13 @@ impl<P> fmt::Debug for Areas<'_, P> {
 }
 
 impl<'m, P: Platform> Areas<'m, P> {
-    /// Bytes that [`carve`](Self::carve) takes at most, whatever the alignment of what it takes from.
+    /// Bytes that [`carve`](Self::carve) takes at most, whatever the alignment of the bytes it takes from.
     #[cfg(not(loom))]
     pub(crate) const fn bytes(layout: &Layout) -> usize {
         Store::bytes(layout, P::MAX_CPUS)
     }
 
-    /// Cuts the areas off raw bytes, with empty lists. `origin` is the frame whose state is the table's first. `None`
+    /// Cuts the areas off raw bytes, with empty lists. `origin` is the frame of the table's first state. `None`
     /// if the bytes do not suffice, or for more CPUs than the platform has.
     #[cfg(not(loom))]
     pub(crate) fn carve(
@@ -85,7 +85,7 @@ impl<'m, P: Platform> Areas<'m, P> {
     }
 
     fn area(&self, cpu: CpuId) -> Option<&Area> {
-        // SAFETY: it lives as long as the store; what changes in it is in cells.
+        // SAFETY: it lives as long as the store; its changing parts are in cells.
         Some(unsafe { self.store.area(cpu.index())?.as_ref() })
     }
 
@@ -203,8 +203,8 @@ impl<P: Platform> AreaRef<P> {
         }
     }
 
-    /// The same, and what the platform keeps for each CPU ([`Platform::CPU_WORD`]) may lead there too. There is one
-    /// such word a CPU: if several stores are set so, the first that the CPU enters has it.
+    /// The same, and the word that the platform keeps for each CPU ([`Platform::CPU_WORD`]) may lead there too. There
+    /// is one such word a CPU: if several stores are set so, the first that the CPU enters has it.
     pub(crate) fn set_for_words(&self, areas: &'static Areas<'static, P>) {
         if let Some(table) = areas.store.table() {
             self.table.set(table, P::CPU_WORD.then(|| areas.store.tag()));

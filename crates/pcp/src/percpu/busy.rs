@@ -7,7 +7,7 @@ use pageblock_frame::sync::{AtomicU8, AtomicUsize, Ordering, PerCpuPtr};
 
 use super::Area;
 
-/// What an idle area's busy flag holds: the address of its zone's first state byte, on platforms that keep a
+/// Value of an idle area's busy flag: the address of its zone's first state byte, on platforms that keep a
 /// [`PerCpuPtr`], and on others a constant. It tells the areas of one zone from those of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StoreTag(pub(super) usize);
@@ -18,7 +18,7 @@ impl StoreTag {
     /// The tag of no area: a tag is an address of a byte, or 1.
     pub(super) const NONE: Self = Self(usize::MAX);
 
-    /// The tag of areas whose state bytes begin here.
+    /// The tag of areas with state bytes from here on.
     #[inline(always)]
     pub(super) fn of<P: Platform>(states: NonNull<AtomicU8>) -> Self {
         if P::CPU_WORD { Self(states.addr().get()) } else { Self::ANY }
@@ -27,7 +27,7 @@ impl StoreTag {
 
 /// The first word of an area.
 ///
-/// | legal values | meaning | who may change it |
+/// | legal values | meaning | changed by |
 /// |---|---|---|
 /// | the area's [`StoreTag`] | idle | code pinned to the area's CPU; the caller that declares the CPU offline |
 /// | 0 | busy; an interrupt stays out | the code that set it; the CPU that comes back online |
@@ -63,7 +63,7 @@ impl BusyFlag {
     /// Sets the flag, unless it is set.
     ///
     /// # Safety
-    /// The area is of the caller's CPU, to which it is pinned, or one whose flag is always set.
+    /// The area is of the caller's CPU, to which it is pinned, or one with a flag that is always set.
     #[inline(always)]
     pub(super) unsafe fn enter(&self) -> bool {
         // SAFETY: only this CPU's code writes the flag, and an interrupt between the load and the store leaves it as it
@@ -100,7 +100,7 @@ impl BusyFlag {
     }
 }
 
-/// The word that leads to an area, whose first word is its busy flag.
+/// The word that leads to an area: its first word is its busy flag.
 pub(super) fn word_to(area: NonNull<Area>) -> PerCpuPtr {
     // SAFETY: an area that lives for ever (`AreaRef::set_for_words` asks for such), and its first word is one.
     unsafe { PerCpuPtr::from_raw(area.as_ptr().cast()) }
@@ -117,6 +117,6 @@ pub(super) unsafe fn enter_by_word(word: PerCpuPtr, tag: StoreTag) -> Option<Non
     // SAFETY: a word is not null, by `PerCpuPtr::new` and `word_to`.
     let area = unsafe { NonNull::new_unchecked(word.into_raw()) };
     // SAFETY: 1. it points to a word that is 0 for ever, or to an area that lives for ever, since only such are given
-    // to words; an area begins with its flag. 2. The area is of the caller's CPU, whose word it was given to.
+    // to words; an area begins with its flag. 2. The area is of the caller's CPU, to the word of which it was given.
     unsafe { area.cast::<BusyFlag>().as_ref().enter_with(tag) }.then_some(area.cast())
 }

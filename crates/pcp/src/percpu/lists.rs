@@ -11,7 +11,7 @@ use super::{Area, Frames, Signals, stacks};
 /// The lists of an area. A [`LocalGuard`](super::LocalGuard) or [`OfflineGuard`](super::guard::OfflineGuard) keeps
 /// others out.
 pub(crate) struct CpuLists<'a> {
-    // A raw pointer, because the slots lie behind what it points to; it also keeps the value on its thread.
+    // A raw pointer, because the slots lie behind its target; it also keeps the value on its thread.
     area: NonNull<Area>,
     frames: NonNull<Frames>,
     // The first of the state bytes: known before the area is, where a word leads to it.
@@ -27,7 +27,7 @@ impl fmt::Debug for CpuLists<'_> {
 
 impl<'a> CpuLists<'a> {
     /// # Safety
-    /// The area and `frames` are of one store, live for `'a`, and `states` is what `frames` say.
+    /// The area and `frames` are of one store, live for `'a`, and `states` are those of `frames`.
     #[inline(always)]
     pub(super) const unsafe fn new(area: NonNull<Area>, frames: NonNull<Frames>, states: NonNull<AtomicU8>) -> Self {
         Self { area, frames, states, lifetime: PhantomData }
@@ -40,7 +40,7 @@ impl<'a> CpuLists<'a> {
 
     #[inline(always)]
     pub(super) fn area(&self) -> &'a Area {
-        // SAFETY: it lives for 'a, by `new`; what changes in it is in cells.
+        // SAFETY: it lives for 'a, by `new`; its changing parts are in cells.
         unsafe { self.area.as_ref() }
     }
 
@@ -57,7 +57,7 @@ impl<'a> CpuLists<'a> {
 
     #[inline(always)]
     pub(super) fn common(&self) -> &'a stacks::Common {
-        // SAFETY: as `frames`, whose store keeps both.
+        // SAFETY: as `frames`: their store keeps both.
         unsafe { self.frames().common.as_ref() }
     }
 
@@ -67,7 +67,7 @@ impl<'a> CpuLists<'a> {
     /// The table has that frame.
     #[inline(always)]
     unsafe fn state(&self, index: usize) -> &'a AtomicU8 {
-        // SAFETY: in the table by the caller's promise; the table outlives the areas, whose store borrows it.
+        // SAFETY: in the table by the caller's promise; the table outlives the areas, since their store borrows it.
         unsafe { self.states.add(index).as_ref() }
     }
 
@@ -91,11 +91,11 @@ impl<'a> CpuLists<'a> {
     /// The state byte of a block's head that is on a list, signal or not; `None` if the zone has no such frame.
     #[inline]
     pub(crate) fn frame_always(&self, index: u64) -> Option<&'a AtomicU8> {
-        // SAFETY: below the length of the state table, and a block of a list, whose pageblock has been opened.
+        // SAFETY: below the length of the state table, and a block of a list, so that its pageblock has been opened.
         (index < u64::from(self.common().frames)).then(|| unsafe { self.state(index as usize) })
     }
 
-    /// Makes the first `frames` frames visible, whose state bytes may be read, unless a signal waits.
+    /// Makes the first `frames` frames, with readable state bytes, visible unless a signal waits.
     #[inline]
     pub(crate) fn show(&self, frames: u32) {
         // Relaxed: a signal that comes now is seen by the answer.
@@ -106,7 +106,7 @@ impl<'a> CpuLists<'a> {
     }
 
     /// Answers signals, which have been carried out before this call, and makes the first `frames` frames visible,
-    /// whose state bytes may be read. Returns those that were set.
+    /// with readable state bytes. Returns those that were set.
     pub(crate) fn answer(&self, done: Signals, frames: u32) -> Signals {
         self.area().answer(done, frames.min(self.common().frames))
     }

@@ -1,12 +1,12 @@
 //! One CPU's own lists: the structure, and the protocol that keeps others out of it.
 //!
-//! Each CPU has an [`Area`]: the stacks of zone-relative frame numbers, what the CPU remembers of their use, and three
+//! Each CPU has an [`Area`]: the stacks of zone-relative frame numbers, the CPU's memory of their use, and three
 //! words that make the area safe to share:
 //!
 //! | word | written by | meaning |
 //! |---|---|---|
 //! | `busy` | the owner only | set while code on this CPU works in the area; an interrupt that finds it set stays out |
-//! | `visible_frames` | every CPU | the number of frames whose state bytes may be touched: those of the zone up to the first pageblock that was never opened, or 0 while a signal waits for an answer |
+//! | `visible_frames` | every CPU | the number of frames with state bytes that may be touched: those of the zone up to the first pageblock that was never opened, or 0 while a signal waits for an answer |
 //! | `signals` | every CPU | requests of other CPUs to the owner, one bit each ([`Signals`]) |
 //!
 //! The owner's way in and out ([`Areas::enter`]) is a plain store each, with compiler fences: no lock, no atomic
@@ -66,13 +66,13 @@ pub(crate) struct Area {
 }
 
 /// The state bytes of a zone. They are kept where the pointer to the areas is kept, so that the way to them does not
-/// lead through an area, whose address is known last.
+/// lead through an area: its address is known last.
 #[derive(Clone, Copy, Debug)]
 struct Frames {
     /// State byte of the zone's first frame.
     states: NonNull<AtomicU8>,
     /// Number of the zone's first frame.
     origin: u64,
-    /// The rest of what the areas have in common.
+    /// The rest of the areas' common data.
     common: NonNull<stacks::Common>,
 }

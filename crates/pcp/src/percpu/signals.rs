@@ -49,7 +49,7 @@ const OFFLINE: u32 = 1 << 31;
 /// An [`OfflineGuard`](super::guard::OfflineGuard) is out.
 const TAKEN: u32 = 1 << 30;
 
-/// What became of an attempt to come back.
+/// Outcome of an attempt to come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ComeOnline {
     /// The CPU is online.
@@ -73,7 +73,7 @@ impl Area {
     /// Whichever read-modify-write is later sees the other. If it is the signaller's, its 0 comes after the owner's
     /// store and stays; if it is the owner's, the owner sees the bit and stores 0 itself.
     pub(super) fn signal(&self, signals: Signals) -> Signals {
-        // Release: the owner that answers sees what the caller did before. Acquire: an answer that came before has
+        // Release: the owner that answers sees the caller's earlier writes. Acquire: an answer that came before has
         // ordered its store to `visible_frames` before the next line's.
         let before = self.signals.fetch_or(signals.0, Ordering::AcqRel);
         self.visible_frames.store(0, Ordering::Relaxed);
@@ -86,18 +86,19 @@ impl Area {
         self.signals.fetch_and(!signals.0, Ordering::Relaxed);
     }
 
-    /// The signals that wait. What the owner did before it answered happened before this call returns without the
+    /// The signals that wait. The owner's writes before its answer happened before this call returns without the
     /// signal.
     pub(super) fn waiting(&self) -> Signals {
         Signals(self.signals.load(Ordering::Acquire))
     }
 
     /// The owner, or the guard on an offline CPU's area, clears `done`, which has been carried out before this call,
-    /// and makes `frames` frames visible unless other signals wait. Returns what was set. See [`signal`](Self::signal).
+    /// and makes `frames` frames visible unless other signals wait. Returns the former signals. See
+    /// [`signal`](Self::signal).
     pub(super) fn answer(&self, done: Signals, frames: u32) -> Signals {
         self.visible_frames.store(frames, Ordering::Relaxed);
-        // Release: a CPU that sees the signal gone sees what was done for it. Acquire: what the signaller wrote before
-        // it set the signal, as sizes are, is seen by the caller.
+        // Release: a CPU that sees the signal gone sees the work done for it. Acquire: the caller sees the writes of
+        // the signaller before it set the signal, as of sizes.
         let seen = self.signals.fetch_and(!done.0, Ordering::AcqRel);
         if seen & !done.0 != 0 {
             self.visible_frames.store(0, Ordering::Relaxed);
@@ -107,7 +108,7 @@ impl Area {
 
     /// The owner, which is inside, leaves for good.
     pub(super) fn set_offline(&self) {
-        // Release: the next taker sees what was done in the area.
+        // Release: the next taker sees all writes to the area.
         self.signals.fetch_or(OFFLINE, Ordering::Release);
     }
 
@@ -124,7 +125,7 @@ impl Area {
 
     /// Leaves an offline area.
     pub(super) fn give_up(&self) {
-        // Release: the next taker, or the owner that comes back, sees what was done in the area.
+        // Release: the next taker, or the owner that comes back, sees all writes to the area.
         self.signals.fetch_and(!TAKEN, Ordering::Release);
     }
 
@@ -148,7 +149,7 @@ impl Area {
 fn change(word: &AtomicU32, new: impl Fn(u32) -> Option<u32>) -> bool {
     let mut seen = word.load(Ordering::Relaxed);
     while let Some(next) = new(seen) {
-        // Acquire: what the owner and the takers before did to the area happened before. Pairs with the releases in
+        // Acquire: earlier writes to the area by the owner and by takers happened before. Pairs with the releases in
         // `set_offline` and `give_up`.
         match word.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => return true,

@@ -1,7 +1,7 @@
 //! The stacks of an area: headers in it, slots behind it, all in one run of carved memory.
 //!
 //! ```text
-//! area     | busy visible signals | tops, ends of the lists | what the CPU remembers |
+//! area     | busy visible signals | tops, ends of the lists | the CPU's memory |
 //! slots    | NOTHING | NOTHING | list 0 ... | NOTHING | list 1 ... |
 //!                                      ^first  ^bottom  ^top  ^end  ^last
 //! ```
@@ -30,7 +30,7 @@ struct Place {
     last: u16,
 }
 
-/// What the areas of one store have in common. Never changes.
+/// Common data of the areas of one store. Never changes.
 #[derive(Debug)]
 pub(super) struct Common {
     /// State bytes of the zone.
@@ -111,7 +111,7 @@ impl Body {
     }
 }
 
-// The slots are nobody's but the worker's; tops and ends are atomics for the sake of those who count from afar.
+// Only the worker touches the slots; tops and ends are atomics, since other CPUs count from afar.
 impl CpuLists<'_> {
     #[inline(always)]
     fn top(&self, list: List) -> &Top {
@@ -155,7 +155,7 @@ impl CpuLists<'_> {
     #[inline(always)]
     pub(crate) fn pop(&self, list: List) -> Option<(u32, &AtomicU8)> {
         let top = self.top(list);
-        // SAFETY: 1. nobody else works in the area, so that `top` and the slot are ours. 2. `top >= bottom >= 1`, and
+        // SAFETY: 1. no other code works in the area, so that `top` and the slot are ours. 2. `top >= bottom >= 1`, and
         // at most the number of slots, so the one below is a slot, perhaps the sentinel.
         let index = unsafe { *self.slot(top.own()).sub(1).as_ref() };
         // The sentinel is not below any table's length, so an empty list ends here and `top` stays at `bottom` or
@@ -182,7 +182,7 @@ impl CpuLists<'_> {
     /// Puts a frame on top. False, with nothing changed, if the list is at its limit.
     #[inline(always)]
     pub(crate) fn push(&self, list: List, index: u32) -> bool {
-        // SAFETY: nobody else works in the area.
+        // SAFETY: no other code works in the area.
         let top = unsafe { self.top(list).own() };
         // SAFETY: as above.
         if top >= unsafe { self.end(list).load_own() } {
@@ -241,7 +241,7 @@ impl CpuLists<'_> {
         self.top(list).popped()
     }
 
-    /// Moves the blocks down to the first slot. The limit stays what it was.
+    /// Moves the blocks down to the first slot. The limit stays.
     ///
     /// ```text
     /// before  NOTHING x x NOTHING a b c        after  NOTHING a b c . . .
@@ -252,7 +252,7 @@ impl CpuLists<'_> {
         if bottom == first {
             return;
         }
-        // SAFETY: 1. the slots from `bottom` up to `top` move down to `first`, all of them the list's. 2. Nobody else
+        // SAFETY: 1. the slots from `bottom` up to `top` move down to `first`, all of them the list's. 2. No other code
         // works in the area.
         unsafe { self.slot(bottom).copy_to(self.slot(first), self.len(list) as usize) };
         let limit = self.limit(list) as u16;
@@ -261,15 +261,15 @@ impl CpuLists<'_> {
         self.end(list).store(first + limit, Ordering::Relaxed);
     }
 
-    /// Gives `fill` up to `most` empty slots above the top; what it says it has filled, from the start, is then on the
-    /// list. Returns how many.
+    /// Gives `fill` up to `most` empty slots above the top; the slots that it reports as filled, from the start, are
+    /// then on the list. Returns how many.
     #[inline]
     pub(crate) fn fill(&mut self, list: List, most: u32, fill: impl FnOnce(&mut [u32]) -> usize) -> u32 {
         self.move_down(list);
         let (top, last) = (self.top(list).get(), self.place(list).last);
         let room = most.min(u32::from(last - top));
         // SAFETY: 1. `top..top + room` are slots, because `top + room <= last`; they hold numbers since they were
-        // carved. 2. Nobody else works in the area, and the lists are borrowed exclusively.
+        // carved. 2. No other code works in the area, and the lists are borrowed exclusively.
         let slots = unsafe { core::slice::from_raw_parts_mut(self.slot(top).as_ptr(), room as usize) };
         let filled = (fill(slots) as u32).min(room);
         self.top(list).add(filled as u16);
@@ -303,10 +303,10 @@ impl CpuLists<'_> {
         unsafe { core::slice::from_raw_parts(self.slot(self.bottom(list)).as_ptr(), self.len(list) as usize) }
     }
 
-    /// What the CPU remembers.
+    /// The CPU's memory.
     #[inline]
     pub(crate) fn tune(&mut self) -> &mut Tune {
-        // SAFETY: nobody else works in the area, and the lists are borrowed exclusively.
+        // SAFETY: no other code works in the area, and the lists are borrowed exclusively.
         unsafe { &mut *self.area().body.tune.get() }
     }
 }

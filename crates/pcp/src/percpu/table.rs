@@ -149,7 +149,7 @@ const MAX_ABSENT: usize = 64;
 #[repr(transparent)]
 struct AbsentTable<const CPUS: usize>([NonNull<NoArea>; CPUS]);
 
-// SAFETY: what they point to is a static with atomics in it.
+// SAFETY: their target is a static with atomics in it.
 unsafe impl<const CPUS: usize> Sync for AbsentTable<CPUS> {}
 
 static NO_CPU: AbsentTable<1> = AbsentTable([NonNull::from_ref(&NO_AREA); 1]);
@@ -157,7 +157,7 @@ static NO_CPUS: AbsentTable<MAX_ABSENT> = AbsentTable([NonNull::from_ref(&NO_ARE
 
 /// A table that is set once. Before, all areas are absent.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
 /// | `areas` | a table of absent areas, null if they are too many for one; then a store's | the caller that has set `taken`, once |
 /// | `frames` | anything; then the store's | the same, before `areas` and `tag` |
@@ -188,14 +188,14 @@ impl AreaTableRef {
         }
     }
 
-    /// Sets it; with `tag` words may lead to the areas, whose tag it is.
+    /// Sets it; with `tag` words may lead to the areas of that tag.
     pub(super) fn set(&self, table: AreaTable<'static>, tag: Option<StoreTag>) {
         // Relaxed: it decides which call is first, and publishes nothing.
         if self.taken.swap(true, Ordering::Relaxed) {
             return;
         }
         // SAFETY: 1. this call is the only one ever to write. 2. Nothing is read before `areas` or `tag` is stored,
-        // below. 3. The table's pointer is to what its store keeps for 'static.
+        // below. 3. The table's pointer is to data that its store keeps for 'static.
         let states = unsafe {
             *self.frames.get() = *table.frames.as_ref();
             table.frames.as_ref().states

@@ -11,7 +11,7 @@ pub(super) struct Top(pageblock_frame::sync::AtomicU64);
 /// Bits of a slot number.
 #[cfg(target_pointer_width = "64")]
 const TOP_BITS: u32 = 16;
-/// What popping adds: one block more, one slot less.
+/// Addend of a pop: one block more, one slot less.
 #[cfg(target_pointer_width = "64")]
 const POPPED: u64 = (1 << TOP_BITS) - 1;
 
@@ -58,7 +58,7 @@ impl Top {
     }
 }
 
-/// On machines whose word is too short for both, two words.
+/// On machines with words too short for both, two words.
 #[cfg(not(target_pointer_width = "64"))]
 #[derive(Debug)]
 pub(super) struct Top {
