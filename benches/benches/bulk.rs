@@ -52,7 +52,8 @@ fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     }
 }
 
-/// What one thread takes another gives back, all of it: not for the floors, whose stacks are all that there is and would overflow.
+/// What one thread takes another gives back, all of it: not for the floors, whose stacks are all that there is and
+/// would overflow.
 fn by_another<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     become_cpu(0);
     let [mut ours, mut theirs] = S::handles();

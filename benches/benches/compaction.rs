@@ -1,4 +1,5 @@
-//! Time to make one pageblock in a zone of which half has been freed. `cargo bench --package pageblock-benches --bench compaction`.
+//! Time to make one pageblock in a zone of which half has been freed. `cargo bench --package pageblock-benches --bench
+//! compaction`.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 

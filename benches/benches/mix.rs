@@ -1,4 +1,5 @@
-//! Times of the random mix at half occupancy, orders 0 to 3 at 80, 10, 5 and 5 %. `cargo bench --package pageblock-benches --bench mix`.
+//! Times of the random mix at half occupancy, orders 0 to 3 at 80, 10, 5 and 5 %. `cargo bench --package
+//! pageblock-benches --bench mix`.
 
 use std::cell::RefCell;
 

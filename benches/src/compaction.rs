@@ -57,8 +57,8 @@ pub fn unsuitable(half_free: u64) -> Stored<Zone<'static>> {
     stored
 }
 
-/// Looks for a pageblock to empty, `runs` times, without what earlier runs had noted: every pageblock is read through. The look that
-/// chooses them is counted by [`scan_free`].
+/// Looks for a pageblock to empty, `runs` times, without what earlier runs had noted: every pageblock is read through.
+/// The look that chooses them is counted by [`scan_free`].
 ///
 /// # Panics
 /// If a run finds something to move.
@@ -74,7 +74,8 @@ pub fn scan_migrate(runs: u64) {
     }
 }
 
-/// The same with what earlier runs had noted: every pageblock is looked at, as a source and as a target, and none is read.
+/// The same with what earlier runs had noted: every pageblock is looked at, as a source and as a target, and none is
+/// read.
 ///
 /// # Panics
 /// If a run finds something to move.
@@ -90,8 +91,8 @@ pub fn scan_free(runs: u64) {
     }
 }
 
-/// Isolates all free frames of half-free pageblocks, every second frame, into the map of their bits: one pageblock after
-/// another.
+/// Isolates all free frames of half-free pageblocks, every second frame, into the map of their bits: one pageblock
+/// after another.
 ///
 /// # Panics
 /// If they are not all isolated.

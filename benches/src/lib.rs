@@ -1,8 +1,11 @@
 //! The loops that are measured, on our allocators and on those of others.
 //!
-//! * [`Frames`]: an allocator as the loops see it; [`allocators`] has the adapters, [`peers`] more of them, [`machine`] the whole allocator's
-//! * [`loads`]: what is asked for and given back, decided before; [`loops`]: single calls over and over; [`traces`]: recordings
-//! * [`rows`]: what is measured, by name; [`table`]: how names are found and figures written; [`tool`]: the valgrind tool's other side
+//! * [`Frames`]: an allocator as the loops see it; [`allocators`] has the adapters, [`peers`] more of them, [`machine`]
+//!   the whole allocator's
+//! * [`loads`]: what is asked for and given back, decided before; [`loops`]: single calls over and over; [`traces`]:
+//!   recordings
+//! * [`rows`]: what is measured, by name; [`table`]: how names are found and figures written; [`tool`]: the valgrind
+//!   tool's other side
 //! * [`compaction`]: zones in which its scanners find nothing; [`moves`]: what it costs where they find something
 //! * [`floor`]: the least that a per-CPU list could cost; [`two`]: two threads; [`ratios`]: times against both
 //!

@@ -72,8 +72,9 @@ impl Step {
     }
 }
 
-/// Decides the steps of a load on a pool: live frames are held in a band around the occupancy, each step inside the band is an
-/// allocation or a free by the toss of a coin. Steps are decided some at a time, so that what was refused counts as not live afterwards.
+/// Decides the steps of a load on a pool: live frames are held in a band around the occupancy, each step inside the
+/// band is an allocation or a free by the toss of a coin. Steps are decided some at a time, so that what was refused
+/// counts as not live afterwards.
 #[derive(Debug)]
 pub struct Load {
     random: Xoshiro256PlusPlus,
@@ -362,7 +363,8 @@ impl Turn {
     }
 }
 
-/// Does one step; 1 if it was refused. A refused allocation leaves its slot empty, and the free of an empty slot does nothing.
+/// Does one step; 1 if it was refused. A refused allocation leaves its slot empty, and the free of an empty slot does
+/// nothing.
 #[inline(always)]
 fn step<A: Frames>(allocator: &mut A, blocks: &mut [u64], step: Step) -> u64 {
     let Some(slot) = blocks.get_mut(step.slot()) else { return 0 };

@@ -64,14 +64,16 @@ pub fn own_variables() -> [(usize, usize); 3] {
     [CPU.with(range), WORD.with(range), WORDS.with(range)]
 }
 
-/// A machine of `CPUS` CPUs, which are threads, or one thread in turn; no interrupts. With `WORD`, each CPU keeps a word for the
-/// allocator in a thread-local variable; with `HARD`, frees are hardened; with `KICK`, all CPUs are one thread, and a CPU that is
-/// kicked answers at once.
+/// A machine of `CPUS` CPUs, which are threads, or one thread in turn; no interrupts. With `WORD`, each CPU keeps a
+/// word for the allocator in a thread-local variable; with `HARD`, frees are hardened; with `KICK`, all CPUs are one
+/// thread, and a CPU that is kicked answers at once.
 #[derive(Debug)]
 pub struct Cpus<const CPUS: usize, const KEEPS_WORD: bool, const HARD: bool, const KICK: bool>;
 
-// SAFETY: 1. every loop's threads take a CPU number each before they begin, below `MAX_CPUS`. 2. There are no interrupts.
-// 3. Nothing is behind the frames, and nothing asks for it. 4. A thread changes its word when it becomes another CPU. 5. A kick is
+// SAFETY: 1. every loop's threads take a CPU number each before they begin, below `MAX_CPUS`. 2. There are no
+// interrupts.
+// 3. Nothing is behind the frames, and nothing asks for it. 4. A thread changes its word when it becomes another CPU.
+//    5. A kick is
 // answered on behalf of another CPU only where one thread is all CPUs.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl<const CPUS: usize, const KEEPS_WORD: bool, const HARD: bool, const KICK: bool> Platform
@@ -123,8 +125,8 @@ impl<const ANSWERED: bool> Hooks for Kicks<ANSWERED> {
     }
 }
 
-/// An allocator in its default configuration. Its memory begins at 4 GiB, where all of it is one zone; its metadata live for ever, as a
-/// kernel's: words lead to them.
+/// An allocator in its default configuration. Its memory begins at 4 GiB, where all of it is one zone; its metadata
+/// live for ever, as a kernel's: words lead to them.
 #[derive(Debug)]
 pub struct Machine<const CPUS: usize = 2, const WORD: bool = true, const HARD: bool = false, const KICK: bool = false>(
     &'static PageAllocator<Cpus<CPUS, WORD, HARD, KICK>>,

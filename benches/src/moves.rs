@@ -28,7 +28,8 @@ pub enum Freed {
     Singly,
     /// In runs of so many frames on average; with many, as when a process ends, pageblocks differ.
     InRuns(u16),
-    /// Objects of 1 to 64 frames came and went at random, the zone being all but full, for ten times its frames; then half went.
+    /// Objects of 1 to 64 frames came and went at random, the zone being all but full, for ten times its frames; then
+    /// half went.
     Objects,
 }
 
@@ -57,7 +58,8 @@ pub struct Cost {
     pub moved: u64,
     /// Frames that both scanners looked at.
     pub scanned: u64,
-    /// Frames that had to be moved for so many by whoever knew all: what was in use in the emptiest pageblocks that can be emptied.
+    /// Frames that had to be moved for so many by whoever knew all: what was in use in the emptiest pageblocks that can
+    /// be emptied.
     pub least: u64,
 }
 
@@ -150,7 +152,8 @@ impl Filling {
         }
     }
 
-    /// Objects of 1 to 64 frames, one in ten the kernel's, come and go in a zone of which a twentieth is free; then half of it is freed.
+    /// Objects of 1 to 64 frames, one in ten the kernel's, come and go in a zone of which a twentieth is free; then
+    /// half of it is freed.
     fn objects(&mut self) {
         let mut objects: Vec<Vec<Pfn>> = Vec::new();
         let mut born = 0;
@@ -230,8 +233,9 @@ impl HalfFull {
         }
     }
 
-    /// Frames in use in each pageblock that can be emptied, the emptiest first. Nobody can make `n` of them free with fewer moves than
-    /// the first `n` have frames in use together: each of those must leave, and nothing that moves makes another pageblock emptier than it was.
+    /// Frames in use in each pageblock that can be emptied, the emptiest first. Nobody can make `n` of them free with
+    /// fewer moves than the first `n` have frames in use together: each of those must leave, and nothing that moves
+    /// makes another pageblock emptier than it was.
     fn in_use(&self) -> Vec<u64> {
         let owned = self.owner.0.borrow();
         let mut all: Vec<u64> = (0u32..)

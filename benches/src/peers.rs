@@ -121,8 +121,9 @@ impl Frames for BuddySlab {
     }
 }
 
-/// Allocates blocks of all orders until none is left, on two CPUs in turn: no frame twice, every block aligned to its size, and all frames
-/// can be had again when all were freed. `unit` is what the allocator counts in: frames or bytes. Returns how many frames it gave.
+/// Allocates blocks of all orders until none is left, on two CPUs in turn: no frame twice, every block aligned to its
+/// size, and all frames can be had again when all were freed. `unit` is what the allocator counts in: frames or bytes.
+/// Returns how many frames it gave.
 ///
 /// # Panics
 /// If it is otherwise.

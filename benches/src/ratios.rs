@@ -1,7 +1,8 @@
 //! Times of ours, the peers and the floors in one program, one thread alone and beside another at the same work.
 //!
-//! Time is the thread's own on its CPU, so that other programs' work does not count; a figure is the median of many short
-//! samples. Of the samples beside another thread only those count in which that thread has done at least half as much.
+//! Time is the thread's own on its CPU, so that other programs' work does not count; a figure is the median of many
+//! short samples. Of the samples beside another thread only those count in which that thread has done at least half as
+//! much.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The program's side of the valgrind tool in `tool/lines.c`: what it counts is read while the program runs, so that a single call
-//! can be counted. Without the tool every question is answered with 0.
+//! The program's side of the valgrind tool in `tool/lines.c`: what it counts is read while the program runs, so that a
+//! single call can be counted. Without the tool every question is answered with 0.
 
 use pageblock_frame::sync::{Ordering, compiler_fence};
 
@@ -19,8 +19,8 @@ const INSTRUCTIONS: u64 = CPU + 7;
 fn request(code: u64, first: u64, second: u64) -> u64 {
     let arguments = [code, first, second, 0, 0, 0];
     let mut answer = 0_u64;
-    // SAFETY: rotations that add up to nothing and an exchange of a register with itself, in which valgrind sees a request; it
-    // writes `answer`, and what the request names: a `Figures` that its caller lends.
+    // SAFETY: rotations that add up to nothing and an exchange of a register with itself, in which valgrind sees a
+    // request; it writes `answer`, and what the request names: a `Figures` that its caller lends.
     unsafe {
         core::arch::asm!(
             "rol rdi, 3",

@@ -1,7 +1,8 @@
-//! Recorded traces of Linux, replayed through any allocator: which frames were in use at the start, then every allocation and free, on
-//! the CPU that made it, without migrate types.
+//! Recorded traces of Linux, replayed through any allocator: which frames were in use at the start, then every
+//! allocation and free, on the CPU that made it, without migrate types.
 //!
-//! Traces are those of the tree and of the folder that `PAGEBLOCK_TRACES` names. What is read of one is kept beside the program.
+//! Traces are those of the tree and of the folder that `PAGEBLOCK_TRACES` names. What is read of one is kept beside the
+//! program.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};

@@ -194,7 +194,8 @@ impl Progress {
     }
 }
 
-/// Runs `measured` on this thread as CPU 0 while another, CPU 1, repeats `round`. It has done one when `measured` begins.
+/// Runs `measured` on this thread as CPU 0 while another, CPU 1, repeats `round`. It has done one when `measured`
+/// begins.
 ///
 /// What `round` needs it should own: on this thread's stack it would share cache lines with what this thread writes.
 pub fn beside<R>(round: impl FnMut() + Send, measured: impl FnOnce(&Progress) -> R) -> R {

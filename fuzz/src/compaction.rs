@@ -1,4 +1,5 @@
-//! Compaction between random operations on a zone: every era of it, owners that keep their word badly, everything checked after each.
+//! Compaction between random operations on a zone: every era of it, owners that keep their word badly, everything
+//! checked after each.
 
 use core::cell::{Cell, RefCell};
 

@@ -1,4 +1,5 @@
-//! Four CPUs that do everything at once, beside an owner map: the bytes decide which operations, and which CPU goes on when.
+//! Four CPUs that do everything at once, beside an owner map: the bytes decide which operations, and which CPU goes on
+//! when.
 
 use pageblock_testkit::schedule::Machine;
 

@@ -1,5 +1,5 @@
-//! Memory maps through the normaliser: the testkit's own check, which looks at the edges of all kinds of regions in a map
-//! with little room, and here a look at every frame of a window, up to the last frame number, and at the report.
+//! Memory maps through the normaliser: the testkit's own check, which looks at the edges of all kinds of regions in a
+//! map with little room, and here a look at every frame of a window, up to the last frame number, and at the report.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use pageblock_frame::{MAX_PFN, PAGE_SIZE, Pfn, PhysAddr};

@@ -1,4 +1,5 @@
-//! Firmware's tables out of a fuzzer's bytes: each is refused with a name, or read to its end into a memory map that is sound.
+//! Firmware's tables out of a fuzzer's bytes: each is refused with a name, or read to its end into a memory map that is
+//! sound.
 
 use pageblock_memmap::{DeviceTree, Loaded, MapOptions, PhysRange, Region, RegionMap, Slit, Srat};
 

@@ -1,5 +1,5 @@
-//! Mutants of the core crates, all switchable in one build: lists them, draws a sample, rewrites a copy of the tree, drops those that do
-//! not compile, runs each against the test binaries that reach it, and lists the survivors.
+//! Mutants of the core crates, all switchable in one build: lists them, draws a sample, rewrites a copy of the tree,
+//! drops those that do not compile, runs each against the test binaries that reach it, and lists the survivors.
 //!
 //! `mutants TREE PLACE [--sample N] [--seed S] [--crates a,b] [--only mistakes]`
 

@@ -25,7 +25,8 @@ pub fn package(name: &str) -> String {
     if name == "pageblock" { name.to_owned() } else { format!("pageblock-{name}") }
 }
 
-/// Cargo over the rewritten tree. `frame` may use what only a nightly compiler offers: a function that is another at compile time.
+/// Cargo over the rewritten tree. `frame` may use what only a nightly compiler offers: a function that is another at
+/// compile time.
 pub fn cargo(tree: &Path, target: &Path) -> Command {
     let mut command = Command::new("cargo");
     // Most of the time is the compiler's.

@@ -1,4 +1,5 @@
-//! Initialises an allocator from a memory map, allocates a block and frees it. It is never run: its size is what is asked about.
+//! Initialises an allocator from a memory map, allocates a block and frees it. It is never run: its size is what is
+//! asked about.
 
 #![no_std]
 #![no_main]
@@ -12,7 +13,8 @@ mod system;
 
 struct Machine;
 
-// SAFETY: the program is not run. As a kernel's: CPUs are numbered by a register, there are no interrupts, memory is mapped at 0.
+// SAFETY: the program is not run. As a kernel's: CPUs are numbered by a register, there are no interrupts, memory is
+// mapped at 0.
 unsafe impl Platform for Machine {
     const MAX_CPUS: usize = if cfg!(feature = "lists") { 8 } else { 1 };
     const PER_CPU_LISTS: bool = cfg!(feature = "lists");

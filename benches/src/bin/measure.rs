@@ -1,6 +1,6 @@
-//! Measures rows by name and prints a name, a tab and a value for each: `measure KIND TOOL [PATTERN...]`. Without patterns all rows of the
-//! kind (`instructions`, `lines`, `metrics`), with patterns those of any kind that they mean. `measure --list` names all rows.
-//! `TOOL` is the folder that `tool/build` made.
+//! Measures rows by name and prints a name, a tab and a value for each: `measure KIND TOOL [PATTERN...]`. Without
+//! patterns all rows of the kind (`instructions`, `lines`, `metrics`), with patterns those of any kind that they mean.
+//! `measure --list` names all rows. `TOOL` is the folder that `tool/build` made.
 
 use std::process::{Command, ExitCode};
 

@@ -1,6 +1,6 @@
 //! Prints times of ours, the peers and the floors as a table, each against the floor with a state byte and one thread.
-//! `ratios [--ours] [LOOP…]`; without names all loops: pair0, pair3, pair4, pair9, mix, folios, bulk, random, remote. With `--ours` without the
-//! peers.
+//! `ratios [--ours] [LOOP…]`; without names all loops: pair0, pair3, pair4, pair9, mix, folios, bulk, random, remote.
+//! With `--ours` without the peers.
 
 use pageblock_benches::allocators::{Bitmap, BuddySystem};
 use pageblock_benches::floor::Floor;

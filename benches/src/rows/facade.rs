@@ -226,8 +226,9 @@ fn refusals<const CPUS: usize>() -> Vec<Row> {
 /// Refused requests that are counted.
 const REFUSALS: u64 = 64;
 
-/// A request that cannot be served: the mean of some. For order 0 all memory down to the watermark is taken; for higher ones every second
-/// frame is free, so that there is no larger block, and between two requests every CPU allocates a frame and frees one.
+/// A request that cannot be served: the mean of some. For order 0 all memory down to the watermark is taken; for higher
+/// ones every second frame is free, so that there is no larger block, and between two requests every CPU allocates a
+/// frame and frees one.
 fn refused_request<A: Frames, const CPUS: usize>(order: u8) -> f64 {
     let mut allocator = A::new(POOL);
     let mut held: Vec<u64> =

@@ -1,5 +1,5 @@
-//! What CPUs do to each other: cache lines that move between 64 of them, and how long the busiest lock is held. One thread is all of
-//! them in turn, one operation each.
+//! What CPUs do to each other: cache lines that move between 64 of them, and how long the busiest lock is held. One
+//! thread is all of them in turn, one operation each.
 
 use std::collections::VecDeque;
 

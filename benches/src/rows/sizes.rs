@@ -30,7 +30,8 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
-/// Milliseconds from a memory map of 256 GiB to an allocator, the best of five. Its metadata's pages were touched before.
+/// Milliseconds from a memory map of 256 GiB to an allocator, the best of five. Its metadata's pages were touched
+/// before.
 fn init_ms() -> f64 {
     let map = map_of(LARGE);
     let bytes = Machine::<2>::metadata_bytes(&map);

@@ -1,4 +1,5 @@
-//! Times, each row in one run with what it is compared to. They mean something on a quiet machine only, ratios rather than nanoseconds.
+//! Times, each row in one run with what it is compared to. They mean something on a quiet machine only, ratios rather
+//! than nanoseconds.
 
 use pageblock_testkit::conformance::peers::{FrameAlloc, Summary};
 

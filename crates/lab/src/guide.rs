@@ -1,5 +1,5 @@
-//! The guide's chapters: their programs are compiled and run as documentation tests. `docs/loom.md` is `pageblock-buddy`'s,
-//! which is built with loom as well; `tests/guide.rs` looks at the commands.
+//! The guide's chapters: their programs are compiled and run as documentation tests. `docs/loom.md` is
+//! `pageblock-buddy`'s, which is built with loom as well; `tests/guide.rs` looks at the commands.
 
 #[doc = include_str!("../../../docs/concepts.md")]
 struct Concepts;

@@ -1,5 +1,5 @@
-//! The hosted machine of `pageblock`: recorded Linux traces replayed through our allocator, tables, plots, and the binary
-//! `pageblock`.
+//! The hosted machine of `pageblock`: recorded Linux traces replayed through our allocator, tables, plots, and the
+//! binary `pageblock`.
 //!
 //! * [`trace`]: the text of ftrace, one event a line, streamed;
 //! * [`memmap`]: memory maps, from `/proc/iomem` or a boot log;
@@ -10,7 +10,8 @@
 //! * `workload`: the experiments of the five works (`docs/sources.md`);
 //! * [`commands`]: the command line.
 //!
-//! Input is strict: a fault is an [`InputError`] with file, line and what was expected. Everything that is written passes through `output`.
+//! Input is strict: a fault is an [`InputError`] with file, line and what was expected. Everything that is written
+//! passes through `output`.
 
 #![deny(unsafe_code, clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,6 +1,7 @@
 //! Input, output and command lines that are not as they should be: a table of what the binary makes of each.
 //!
-//! Each ends with an exit status of its own, one message that says what was expected, no panic, and no byte that a terminal would obey.
+//! Each ends with an exit status of its own, one message that says what was expected, no panic, and no byte that a
+//! terminal would obey.
 
 use std::fs::{self, File};
 use std::io::Write;

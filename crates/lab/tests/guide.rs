@@ -1,4 +1,5 @@
-//! The guide and the READMEs: commands and paths that they name exist, chapters are in the table of contents, links lead somewhere.
+//! The guide and the READMEs: commands and paths that they name exist, chapters are in the table of contents, links
+//! lead somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -222,7 +223,8 @@ fn links_lead_somewhere() {
     }
 }
 
-/// The paths of a text: words in backticks, outside code blocks, that begin with a folder of the repository or end as a file does.
+/// The paths of a text: words in backticks, outside code blocks, that begin with a folder of the repository or end as a
+/// file does.
 fn paths(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     let words = prose.flat_map(|part| part.split('`').skip(1).step_by(2));

@@ -58,8 +58,8 @@ fn every_frame_of_the_small_recording_is_accounted_for() {
     assert_eq!((&ours["rules"], &ours["refused"], &ours["rejected_frees"]), (&"default".into(), &0.into(), &0.into()));
     assert_eq!(found["conserved"], true);
     assert_eq!(found["unmatched"], serde_json::json!([]));
-    // 7040 at the start, and one that was on a per-CPU list; 521 allocated, 524 freed, of which one twice; four moved, of
-    // which one was freed after.
+    // 7040 at the start, and one that was on a per-CPU list; 521 allocated, 524 freed, of which one twice; four moved,
+    // of which one was freed after.
     assert_eq!(found["start"]["free_frames"], 7040);
     assert_eq!(ours["end"]["free_frames"], 7045);
     assert_eq!(found["linux"]["free_frames"], 7045);

@@ -20,8 +20,8 @@ struct Setting {
     meaning: String,
 }
 
-/// The items of a source file below the line that begins with `from`, up to the closing brace in its column, of which `item` knows
-/// the name.
+/// The items of a source file below the line that begins with `from`, up to the closing brace in its column, of which
+/// `item` knows the name.
 fn settings(path: &str, from: &str, item: fn(&str) -> Option<&str>) -> Vec<Setting> {
     let text = fs::read_to_string(root().join("crates").join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut lines = text.lines().skip_while(|line| !line.starts_with(from));

@@ -1,6 +1,7 @@
 //! How the tree reads: persons, "what", width and tuples by crate; long sentences and figures by chapter of the guide.
 //!
-//! Each place has a limit that it must not pass. Lower a limit when a place gets better; `--nocapture` prints today's figures.
+//! Each place has a limit that it must not pass. Lower a limit when a place gets better; `--nocapture` prints today's
+//! figures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Limits of a crate: persons and "what" in 1,000 words of comment, lines above 120 columns, functions with a tuple among their
-/// parameters.
+/// Limits of a crate: persons and "what" in 1,000 words of comment, lines above 120 columns, functions with a tuple
+/// among their parameters.
 struct Limits {
     name: &'static str,
     persons: f64,

@@ -1,4 +1,5 @@
-//! A dirty memory map, as firmwares write them, made into clean runs of frames and zones, with an account of what was lost.
+//! A dirty memory map, as firmwares write them, made into clean runs of frames and zones, with an account of what was
+//! lost.
 //!
 //! `cargo run -p pageblock --example e820`
 

@@ -1,5 +1,5 @@
-//! Collections on frames: talc as the global allocator, fed by the page allocator. The "physical" memory is 64 MiB of this
-//! program's address space.
+//! Collections on frames: talc as the global allocator, fed by the page allocator. The "physical" memory is 64 MiB of
+//! this program's address space.
 //!
 //! `cargo run -p pageblock --example talc_heap --features talc`
 

@@ -1,4 +1,5 @@
-//! Page tables by the `x86_64` crate, their frames from the allocator. The "physical" memory is 16 MiB of this program's.
+//! Page tables by the `x86_64` crate, their frames from the allocator. The "physical" memory is 16 MiB of this
+//! program's.
 //!
 //! `cargo run -p pageblock --example x86_64_mapper --features x86_64`
 

@@ -75,8 +75,8 @@ impl<P: Platform> PageAllocator<P> {
         PfnRange::new(start, end)
     }
 
-    /// A table with a value for each frame of the machine, in frames that this takes for ever: for a kernel's metadata. `value`
-    /// makes each frame's.
+    /// A table with a value for each frame of the machine, in frames that this takes for ever: for a kernel's metadata.
+    /// `value` makes each frame's.
     ///
     /// # Errors
     /// [`AllocError`] if there is no run of frames for it, or no memory behind the frames.

@@ -1,5 +1,5 @@
-//! Every hook and every call of the reclaimer unwinds, or uses the allocator, at each of its calls in turn: no frame is lost, nothing
-//! stays locked or switched off, and the next calls work.
+//! Every hook and every call of the reclaimer unwinds, or uses the allocator, at each of its calls in turn: no frame is
+//! lost, nothing stays locked or switched off, and the next calls work.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -130,7 +130,8 @@ impl Hooks for Startled {
         RECLAIMS.set(false);
     }
 
-    /// Not asked to unwind: a block that is on its way to its holder would be lost, as the documentation of the hook says.
+    /// Not asked to unwind: a block that is on its way to its holder would be lost, as the documentation of the hook
+    /// says.
     fn trace(&self, _: &Event) {
         if NEXT.get().is_some_and(|(_, act)| act != Act::Unwind) {
             called();

@@ -1,4 +1,5 @@
-//! A kernel that names one crate: every trait implemented, every configuration built, errors matched, with `pageblock` alone.
+//! A kernel that names one crate: every trait implemented, every configuration built, errors matched, with `pageblock`
+//! alone.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;

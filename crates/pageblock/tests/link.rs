@@ -1,5 +1,5 @@
-//! `examples/embedded`, a program without standard library, heap or start files, links against the allocator, does its work, and
-//! contains no panic.
+//! `examples/embedded`, a program without standard library, heap or start files, links against the allocator, does its
+//! work, and contains no panic.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

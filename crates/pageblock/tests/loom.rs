@@ -1,4 +1,5 @@
-//! The count of a shared block, in every interleaving: the last owner, and it alone, frees, and sees all that the others did. Run:
+//! The count of a shared block, in every interleaving: the last owner, and it alone, frees, and sees all that the
+//! others did. Run:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p pageblock --test loom --target-dir target/loom

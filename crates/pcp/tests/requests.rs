@@ -1,5 +1,5 @@
-//! What CPUs ask of one another, on one thread that plays them all: no request is lost, none is answered early, and the CPU that is asked
-//! is kicked.
+//! What CPUs ask of one another, on one thread that plays them all: no request is lost, none is answered early, and the
+//! CPU that is asked is kicked.
 #![cfg(not(loom))]
 
 use std::cell::{Cell, RefCell};
@@ -201,7 +201,8 @@ fn frames_of_another_zone_are_refused() {
     conserved(&b, 0);
 }
 
-/// Blocks in the depot count as free, are named when they are freed once more, and come out by whichever way lists are emptied.
+/// Blocks in the depot count as free, are named when they are freed once more, and come out by whichever way lists are
+/// emptied.
 #[test]
 fn what_is_in_the_depot_is_on_a_list() {
     for way in 0..3 {

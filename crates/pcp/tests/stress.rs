@@ -17,7 +17,8 @@ const CPUS: u32 = 8;
 struct Fixture<const N: usize> {
     zone: &'static Zone<'static>,
     lists: PcpLists<'static, Host<N>>,
-    /// Blocks on their way from one CPU to another. Not behind the standard library's lock, whose slow path no sanitizer sees.
+    /// Blocks on their way from one CPU to another. Not behind the standard library's lock, whose slow path no
+    /// sanitizer sees.
     market: Lock<Vec<(Pfn, Order)>>,
 }
 
@@ -75,7 +76,8 @@ impl<const N: usize> Fixture<N> {
                     let (pfn, order) = held.swap_remove(random(held.len() as u64) as usize);
                     self.lists.free(pfn, order).unwrap();
                     if random(64) == 0 {
-                        // Freed twice. By now another CPU may have the frame, in a block of any order that is used here; this one is not.
+                        // Freed twice. By now another CPU may have the frame, in a block of any order that is used
+                        // here; this one is not.
                         assert!(self.lists.free(pfn, Order::new(5).unwrap()).is_err());
                     }
                 }

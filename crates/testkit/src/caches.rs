@@ -1,4 +1,5 @@
-//! Owners of memory that can be given up: [`Cache`] frees what it is asked for, and breaks its word where it is told to.
+//! Owners of memory that can be given up: [`Cache`] frees what it is asked for, and breaks its word where it is told
+//! to.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -101,7 +102,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cache {
-    /// An empty cache that breaks its word as scripted, one fault a call from the end, and is honest when the script has ended.
+    /// An empty cache that breaks its word as scripted, one fault a call from the end, and is honest when the script
+    /// has ended.
     #[must_use]
     pub fn new(script: Vec<Fault>) -> Self {
         Self { script: Mutex::new(script), ..Self::default() }

@@ -1,8 +1,8 @@
 //! A hosted machine: CPUs are threads, events are recorded, interrupts are counted.
 //!
-//! [`Host<N>`] is the platform; each `N` below [`MACHINES`] is a machine of its own, so that tests which run side by side
-//! in one process share no CPU. [`Quiet`] is a machine with one CPU whose platform calls cost nothing, for benches and
-//! single-threaded tests. [`Stored`] keeps an allocator together with the storage that its metadata lives in.
+//! [`Host<N>`] is the platform; each `N` below [`MACHINES`] is a machine of its own, so that tests which run side by
+//! side in one process share no CPU. [`Quiet`] is a machine with one CPU whose platform calls cost nothing, for benches
+//! and single-threaded tests. [`Stored`] keeps an allocator together with the storage that its metadata lives in.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::Deref;
@@ -85,8 +85,8 @@ pub struct Host<const N: usize>;
 impl<const N: usize> Host<N> {
     const IN_RANGE: () = assert!(N < MACHINES);
 
-    /// Runs `action` as CPU `cpu`, whatever CPU the thread is otherwise. `None`, with nothing run, if there is no such CPU
-    /// or another thread is it.
+    /// Runs `action` as CPU `cpu`, whatever CPU the thread is otherwise. `None`, with nothing run, if there is no such
+    /// CPU or another thread is it.
     pub fn on_cpu<R>(cpu: u32, action: impl FnOnce() -> R) -> Option<R> {
         let () = Self::IN_RANGE;
         let before = Self::current();
@@ -155,8 +155,8 @@ pub fn record<R>(action: impl FnOnce() -> R) -> (R, Vec<Event>) {
     (result, events.unwrap_or_default())
 }
 
-// SAFETY: 1. A CPU number is claimed by one thread at a time, under a mutex, and is below `CPUS`; a thread keeps it until
-// it ends or leaves `on_cpu`, neither of which can happen between `pin` and `unpin` of one call. 2. There are no
+// SAFETY: 1. A CPU number is claimed by one thread at a time, under a mutex, and is below `CPUS`; a thread keeps it
+// until it ends or leaves `on_cpu`, neither of which can happen between `pin` and `unpin` of one call. 2. There are no
 // interrupts: no code runs on a thread but its own. 3. `phys_to_virt` points to nothing, as documented; whoever needs
 // memory behind the frames uses a platform of its own.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
@@ -261,8 +261,8 @@ impl<T> Stored<T> {
         // SAFETY: the layout's size is not 0.
         let raw = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(raw) else { handle_alloc_error(layout) };
-        // SAFETY: the bytes are allocated, aligned for bytes, exclusively ours, and need no initialisation; they are freed
-        // only by `drop`, after the value; the caller promises that nothing else keeps the slice.
+        // SAFETY: the bytes are allocated, aligned for bytes, exclusively ours, and need no initialisation; they are
+        // freed only by `drop`, after the value; the caller promises that nothing else keeps the slice.
         let slice = unsafe { core::slice::from_raw_parts_mut(start.as_ptr().cast::<MaybeUninit<u8>>(), bytes) };
         Self { value: ManuallyDrop::new(build(slice)), bytes: start, layout }
     }

@@ -139,8 +139,8 @@ const ALTERNATING: [Piece; 33] = {
     pieces
 };
 
-/// The frames below `frames` that a map makes usable: wholly inside the union of the usable pieces, touched by no reserved
-/// byte. The slow and obvious way; meant for maps of a few hundred pieces.
+/// The frames below `frames` that a map makes usable: wholly inside the union of the usable pieces, touched by no
+/// reserved byte. The slow and obvious way; meant for maps of a few hundred pieces.
 #[must_use]
 pub fn usable(pieces: &[Piece], frames: u64) -> BitVec {
     (0..frames).map(|pfn| is_usable_frame(pieces, pfn)).collect()

@@ -1,7 +1,7 @@
 //! A hosted machine whose owners of memory, [`Migrate`] and [`Reclaim`], are those that the test brings.
 //!
-//! Owners are the thread's: what [`install`] sets is seen by this thread's calls, until the guard is dropped, so that tests
-//! which run side by side do not meet. A thread that is to be kswapd or kcompactd installs them too.
+//! Owners are the thread's: what [`install`] sets is seen by this thread's calls, until the guard is dropped, so that
+//! tests which run side by side do not meet. A thread that is to be kswapd or kcompactd installs them too.
 
 use core::ptr::NonNull;
 use std::cell::{Cell, RefCell};

@@ -11,8 +11,8 @@ const RUNS: usize = 6;
 /// Regions in a map: more than it can hold.
 const REGIONS: usize = 24;
 
-/// Builds a map from the bytes and checks it: frames out are usable frames minus everything else, or the error names the
-/// region that is at fault. The whole of a fuzz target.
+/// Builds a map from the bytes and checks it: frames out are usable frames minus everything else, or the error names
+/// the region that is at fault. The whole of a fuzz target.
 ///
 /// ```
 /// pageblock_testkit::regions::check(b"any bytes make a map of some kind");
@@ -66,7 +66,8 @@ fn reservation(regions: &[Region]) -> Vec<PhysRange> {
     first.map(middle).into_iter().collect()
 }
 
-/// Between two edges of regions all frames are alike: looking at the frames at the edges and beside them sees everything.
+/// Between two edges of regions all frames are alike: looking at the frames at the edges and beside them sees
+/// everything.
 fn accepted(mut map: RegionMap<RUNS>, regions: &[Region], reserve: &[PhysRange]) {
     assert_eq!(map.check(), Ok(()), "{regions:?}");
     let ranges = regions.iter().map(Region::range).chain(reserve.iter().copied());

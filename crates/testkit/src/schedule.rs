@@ -1,9 +1,9 @@
 //! Several CPUs on one thread, interleaved in an order that a seed decides: a run is repeated by its seed.
 //!
-//! Each task is a coroutine. It runs until the scheduler lets another CPU go on, puts another task on the CPU, or begins an
-//! interrupt on top of it. That can happen at each *point*: every call of the [`Machine`]'s platform is one, and under
-//! `cfg(interleave)` every access to an atomic and every attempt to take a lock. Interleavings are sequentially consistent;
-//! what weaker memory allows is for the models.
+//! Each task is a coroutine. It runs until the scheduler lets another CPU go on, puts another task on the CPU, or
+//! begins an interrupt on top of it. That can happen at each *point*: every call of the [`Machine`]'s platform is one,
+//! and under `cfg(interleave)` every access to an atomic and every attempt to take a lock. Interleavings are
+//! sequentially consistent; what weaker memory allows is for the models.
 
 use core::ptr::NonNull;
 use std::cell::{Cell, RefCell};
@@ -233,7 +233,8 @@ fn decide() {
 #[expect(unsafe_code, reason = "the allocator does not hand a coroutine's scope down to the platform")]
 fn leave() {
     let scope = SCOPE.get().cast::<Scope<'_, '_, (), ()>>();
-    // SAFETY: `go` set it to the scope of the task that runs now, which lives as long as the task; nothing else refers to it.
+    // SAFETY: `go` set it to the scope of the task that runs now, which lives as long as the task; nothing else refers
+    // to it.
     unsafe { scope.as_mut() }.unwrap_or_else(|| unreachable!("outside a task")).yield_with(());
 }
 
@@ -355,8 +356,10 @@ impl Drop for End {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Machine<const WORDS: bool, const HARDENED: bool>;
 
-// SAFETY: 1. The CPU is the one that the scheduler lets run. A task leaves it at points only where the CPU's `pins` are 0.
-// 2. The scheduler begins no interrupt on a CPU whose `irqs_off` is not 0. 3. Nothing is behind the frames. 4. Each CPU has a
+// SAFETY: 1. The CPU is the one that the scheduler lets run. A task leaves it at points only where the CPU's `pins` are
+// 0.
+// 2. The scheduler begins no interrupt on a CPU whose `irqs_off` is not 0. 3. Nothing is behind the frames. 4. Each CPU
+//    has a
 // word of its own.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl<const WORDS: bool, const HARDENED: bool> Platform for Machine<WORDS, HARDENED> {

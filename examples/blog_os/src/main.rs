@@ -1,5 +1,5 @@
-//! The frame allocator of "Writing an OS in Rust" replaced by pageblock: frames that can be freed, blocks, huge pages. `ci.sh cross`
-//! builds it; `bootimage run` boots it where that tool and its nightly compiler are installed.
+//! The frame allocator of "Writing an OS in Rust" replaced by pageblock: frames that can be freed, blocks, huge pages.
+//! `ci.sh cross` builds it; `bootimage run` boots it where that tool and its nightly compiler are installed.
 
 #![no_std]
 #![no_main]

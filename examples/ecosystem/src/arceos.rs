@@ -1,7 +1,8 @@
 //! ArceOS's traits: memory arrives region by region, by address, and pages are counted.
 //!
-//! ArceOS calls `init` with the first free region and `add_memory` with the others, at any time. pageblock wants to know the
-//! span of memory at boot, so this adapter declares all of RAM but the first region as memory that comes later.
+//! ArceOS calls `init` with the first free region and `add_memory` with the others, at any time. pageblock wants to
+//! know the span of memory at boot, so this adapter declares all of RAM but the first region as memory that comes
+//! later.
 
 use axallocator::{AllocError, AllocResult, BaseAllocator, PageAllocator as PageAllocatorTrait};
 use pageblock::{Config, Gfp, Order, PageAllocator, Pfn, PfnRange, Platform, Region};

@@ -1,4 +1,5 @@
-//! pageblock under the heaps, and behind the traits, that kernels use. Each file is what a kernel copies; its test uses it.
+//! pageblock under the heaps, and behind the traits, that kernels use. Each file is what a kernel copies; its test uses
+//! it.
 //!
 //! | file | for |
 //! |---|---|

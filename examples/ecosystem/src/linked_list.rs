@@ -1,4 +1,5 @@
-//! `linked_list_allocator` in a run of frames. The run is neighbouring memory, so that the heap can begin with any number of frames.
+//! `linked_list_allocator` in a run of frames. The run is neighbouring memory, so that the heap can begin with any
+//! number of frames.
 
 use core::mem::MaybeUninit;
 
@@ -15,7 +16,8 @@ use pageblock::Platform;
 pub fn heap(bytes: u64) -> Result<Heap, AllocError> {
     let run = FRAMES.request().gfp(Gfp::KERNEL).contiguous(bytes.div_ceil(4096))?.into_raw();
     let start = Machine::phys_to_virt(run.start.phys()).cast::<MaybeUninit<u8>>();
-    // SAFETY: the run was the handle's alone, which has been given up for good; it is mapped for ever, neighbour by neighbour.
+    // SAFETY: the run was the handle's alone, which has been given up for good; it is mapped for ever, neighbour by
+    // neighbour.
     let memory = unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), (run.len() * 4096) as usize) };
     Ok(Heap::from_slice(memory))
 }

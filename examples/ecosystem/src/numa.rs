@@ -1,4 +1,5 @@
-//! ACPI's NUMA tables, found by the `acpi` crate: which node has which memory, and how far the nodes are from one another.
+//! ACPI's NUMA tables, found by the `acpi` crate: which node has which memory, and how far the nodes are from one
+//! another.
 
 use acpi::sdt::{SdtHeader, Signature};
 use acpi::{AcpiHandler as Handler, AcpiTable, AcpiTables, PhysicalMapping};
@@ -32,8 +33,8 @@ fn bytes<H: Handler, T: AcpiTable>(table: &PhysicalMapping<H, T>) -> &[u8] {
     unsafe { core::slice::from_raw_parts(table.virtual_start().cast::<u8>().as_ptr(), table.region_length()) }
 }
 
-/// Calls `boot` with the regions that say which node has which memory, to be chained to the memory map, and the distances, for
-/// `Config::distances`. Without the tables there is one node.
+/// Calls `boot` with the regions that say which node has which memory, to be chained to the memory map, and the
+/// distances, for `Config::distances`. Without the tables there is one node.
 ///
 /// # Errors
 /// [`AcpiTableError`] for a table that makes no sense.

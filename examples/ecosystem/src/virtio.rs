@@ -11,8 +11,8 @@ use crate::machine::{FRAMES, Machine, virt_to_phys};
 #[derive(Debug)]
 pub struct VirtioHal;
 
-// SAFETY: 1. a run of frames is nobody else's, aligned to a page, and zeroed. 2. Its address is the mapping's. 3. Buffers are in
-// that mapping as well.
+// SAFETY: 1. a run of frames is nobody else's, aligned to a page, and zeroed. 2. Its address is the mapping's. 3.
+// Buffers are in that mapping as well.
 unsafe impl Hal for VirtioHal {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         match FRAMES.request().zeroed().contiguous(pages as u64) {

@@ -1,9 +1,9 @@
-//! The smallest program around the allocator: no standard library, no heap, no start files. It runs on x86_64 Linux only so
-//! that it can be run at all: what it asks of the system is to exit.
+//! The smallest program around the allocator: no standard library, no heap, no start files. It runs on x86_64 Linux
+//! only so that it can be run at all: what it asks of the system is to exit.
 //!
-//! It does what a kernel does with the allocator, down to a page cache that gives pages up, and exits with 0, or with the
-//! number of the first step that went wrong.
-//! Built with `--release` it must contain no panic; the test `link` of the facade looks for one.
+//! It does what a kernel does with the allocator, down to a page cache that gives pages up, and exits with 0, or with
+//! the number of the first step that went wrong. Built with `--release` it must contain no panic; the test `link` of
+//! the facade looks for one.
 
 #![no_std]
 #![no_main]

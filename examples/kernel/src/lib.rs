@@ -1,8 +1,8 @@
 //! Builds the kernel image and runs it in QEMU: what the command `pageblock-kernel` and the tests share.
 //!
-//! The image is a package of its own in `image/`, outside this workspace: it is linked into one `no_std` program, so its
-//! dependencies must not be built with the `std` features that the workspace's hosted packages ask for. It needs nothing but
-//! stable cargo for the host's own target, which has to be x86_64 Linux.
+//! The image is a package of its own in `image/`, outside this workspace: it is linked into one `no_std` program, so
+//! its dependencies must not be built with the `std` features that the workspace's hosted packages ask for. It needs
+//! nothing but stable cargo for the host's own target, which has to be x86_64 Linux.
 //!
 //! The second image, `tiny/`, is the smallest kernel on the allocator; [`sizes`] says what its code consists of.
 //!

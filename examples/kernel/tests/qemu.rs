@@ -1,4 +1,5 @@
-//! Boots the kernel in QEMU. Without QEMU the tests are skipped, loudly; where the environment variable `CI` is set they fail.
+//! Boots the kernel in QEMU. Without QEMU the tests are skipped, loudly; where the environment variable `CI` is set
+//! they fail.
 
 #![forbid(unsafe_code)]
 
@@ -154,7 +155,8 @@ fn the_page_cache_gives_way() {
             line.0.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
         };
         let written = figure("reclaim: ", " written back");
-        // What the kernel takes is made of whole pageblocks, so that nearly all that it does not take stays the cache's.
+        // What the kernel takes is made of whole pageblocks, so that nearly all that it does not take stays the
+        // cache's.
         let (taken, left) =
             (figure("reclaim: ", " frames for the kernel"), figure("reclaim: ", " pages left in memory"));
         assert!(left * 4 > taken * 3, "{left} pages left where {taken} were taken: {}", run.log);
@@ -225,8 +227,8 @@ fn the_monitor_answers() {
     assert!(run.log.contains("no command `nonsense`"), "{}", run.log);
 }
 
-/// The smallest kernel runs in 16 MiB; buddy and facade together take at most 32 KiB of code in it, apart from what runs once at
-/// boot.
+/// The smallest kernel runs in 16 MiB; buddy and facade together take at most 32 KiB of code in it, apart from what
+/// runs once at boot.
 #[test]
 fn the_smallest_kernel_is_small() {
     let Some((qemu, _)) = tools() else { return };

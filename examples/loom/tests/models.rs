@@ -29,7 +29,8 @@ thread_local! {
 #[derive(Debug)]
 struct TwoCpus;
 
-// SAFETY: each thread of a model has a CPU number of its own, below `MAX_CPUS`; there are no interrupts; nothing is mapped.
+// SAFETY: each thread of a model has a CPU number of its own, below `MAX_CPUS`; there are no interrupts; nothing is
+// mapped.
 unsafe impl Platform for TwoCpus {
     const MAX_CPUS: usize = 2;
     const HAS_MEMORY: bool = false;

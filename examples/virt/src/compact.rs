@@ -1,4 +1,5 @@
-//! Compaction with real pages: memory is filled with movable pages, two of three are freed, and a huge page is asked for.
+//! Compaction with real pages: memory is filled with movable pages, two of three are freed, and a huge page is asked
+//! for.
 
 use core::fmt::{self, Display};
 
@@ -26,15 +27,16 @@ fn word_of(pfn: Pfn) -> *mut u32 {
 impl Pages {
     /// The entry of the page in this frame, if the frame is one of ours.
     fn entry(&self, pfn: Pfn) -> Option<&AtomicU32> {
-        // SAFETY: all memory is mapped, and nothing writes to a page of ours; of any other frame this reads some number.
+        // SAFETY: all memory is mapped, and nothing writes to a page of ours; of any other frame this reads some
+        // number.
         let index = unsafe { word_of(pfn).read_volatile() };
         let entry = self.0.get(index as usize)?;
         (u64::from(entry.load(Ordering::Relaxed) & !ISOLATED) == pfn.as_u64()).then_some(entry)
     }
 }
 
-// SAFETY: a block is isolated only if it is a page of ours that is not isolated yet, and stays so until its isolation ends; its one
-// reference, the entry, names the new frame before `migrate` answers `Ok`. Nothing is given up.
+// SAFETY: a block is isolated only if it is a page of ours that is not isolated yet, and stays so until its isolation
+// ends; its one reference, the entry, names the new frame before `migrate` answers `Ok`. Nothing is given up.
 unsafe impl Migrate for Pages {
     fn isolate(&self, pfn: Pfn, order: Order, _: MigrateMode) -> Result<(), Refusal> {
         let entry = self.entry(pfn).filter(|_| order == Order::ZERO).ok_or(Refusal::Unknown)?;

@@ -1,9 +1,10 @@
-//! A kernel for QEMU's `virt` boards, to show `pageblock` on machines that are not x86-64: riscv64 (supervisor mode above OpenSBI),
-//! riscv32 (machine mode, no firmware) and aarch64 (EL1, PSCI, MMU on), with four CPUs and the memory map of the device tree.
+//! A kernel for QEMU's `virt` boards, to show `pageblock` on machines that are not x86-64: riscv64 (supervisor mode
+//! above OpenSBI), riscv32 (machine mode, no firmware) and aarch64 (EL1, PSCI, MMU on), with four CPUs and the memory
+//! map of the device tree.
 //!
-//! One module a machine has what differs: the way in, interrupts and their timer, starting other CPUs, output, the way out. The
-//! rest is the same everywhere: [`memory`] is the seam to the allocator, [`work`] what all CPUs do while their timers interrupt them,
-//! [`compact`] moves real pages once, [`stack`] measures how deep initialisation goes.
+//! One module a machine has what differs: the way in, interrupts and their timer, starting other CPUs, output, the way
+//! out. The rest is the same everywhere: [`memory`] is the seam to the allocator, [`work`] what all CPUs do while their
+//! timers interrupt them, [`compact`] moves real pages once, [`stack`] measures how deep initialisation goes.
 
 #![no_std]
 #![no_main]
@@ -29,7 +30,8 @@ use pageblock::CpuId;
 
 /// CPUs that are used.
 const CPUS: usize = 4;
-/// The exit status of a run in which all was well. Not 0: that is what QEMU returns for a machine that has reset itself.
+/// The exit status of a run in which all was well. Not 0: that is what QEMU returns for a machine that has reset
+/// itself.
 const PASS: u32 = 33;
 const FAIL: u32 = 35;
 

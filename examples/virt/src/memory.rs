@@ -11,7 +11,8 @@ use crate::{CPUS, compact, machine, must};
 /// The machine.
 pub struct Virt;
 
-// SAFETY: 1. nothing is preempted or moved, and each CPU has its number before it comes here; 2. handlers are interrupt handlers;
+// SAFETY: 1. nothing is preempted or moved, and each CPU has its number before it comes here; 2. handlers are interrupt
+// handlers;
 // 3. all memory is mapped where it is.
 unsafe impl Platform for Virt {
     const MAX_CPUS: usize = CPUS;

@@ -1,5 +1,5 @@
-//! A kernel in twenty lines of its own: from the device tree to a checked frame. Boots on QEMU's riscv64 and aarch64 `virt` boards. The
-//! modules are the board's: the way in, the serial port, the way out; a kernel has its own.
+//! A kernel in twenty lines of its own: from the device tree to a checked frame. Boots on QEMU's riscv64 and aarch64
+//! `virt` boards. The modules are the board's: the way in, the serial port, the way out; a kernel has its own.
 
 #![no_std]
 #![no_main]

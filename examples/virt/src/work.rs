@@ -1,4 +1,5 @@
-//! What every CPU does: blocks of mixed sizes, some of them freed by another CPU, while its timer allocates and frees, too.
+//! What every CPU does: blocks of mixed sizes, some of them freed by another CPU, while its timer allocates and frees,
+//! too.
 
 use core::fmt::{self, Display};
 
@@ -27,7 +28,8 @@ static TICK_BLOCKS: AtomicUsize = AtomicUsize::new(0);
 /// Blocks on their way to another CPU, 0 where there is none.
 static MAILBOXES: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
 
-/// A block that is held: its first frame's number and, in the low four bits, its order. Never 0: no RAM of these boards is at 0.
+/// A block that is held: its first frame's number and, in the low four bits, its order. Never 0: no RAM of these boards
+/// is at 0.
 #[derive(Clone, Copy)]
 struct Block(usize);
 

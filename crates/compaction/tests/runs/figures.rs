@@ -101,8 +101,8 @@ fn pageblocks_without_movable_pages_are_scanned_a_block_at_a_time() {
         [(LINEAR, 64), (Config { era: Era { jump_free_blocks: false, ..LINEAR.era }, ..LINEAR }, 256)]
     {
         let scene = Scene::new(5);
-        // Two pageblocks with one block: the first is left out for its head, the second has nothing but tails. Then singles, every
-        // eight frames four free.
+        // Two pageblocks with one block: the first is left out for its head, the second has nothing but tails. Then
+        // singles, every eight frames four free.
         let large = scene.zone.base();
         scene.zone.alloc_at::<P>(large, order(10)).unwrap();
         scene.zone.states().set(scene.zone.index_of(large).unwrap(), StateByte::allocated(order(10), Unmovable));

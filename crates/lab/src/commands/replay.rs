@@ -20,7 +20,8 @@ const BUNDLED: &str = "traces/mixed-pressure-head";
 pub(crate) struct Input {
     /// The trace: ftrace text, plain or zstd; `-` is standard input
     pub(crate) trace: PathBuf,
-    /// Directory with the machine's state: `before` and `after`, or the files themselves. Without it, the trace's own directory
+    /// Directory with the machine's state: `before` and `after`, or the files themselves. Without it, the trace's own
+    /// directory
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// Pass over faulty lines and count them, rather than stop

@@ -56,7 +56,8 @@ pub(crate) enum Experiment {
     Highalloc(highalloc::HighallocArgs),
     /// Ask a busy machine for huge pages (Memory compaction efficiency improvements, 2013): patches 2 to 6, and ours
     StressHighalloc(stress_highalloc::StressHighallocArgs),
-    /// Fill memory with small files and touch huge pages (Fragmentation avoidance and stalls, 2018): how often types are mixed
+    /// Fill memory with small files and touch huge pages (Fragmentation avoidance and stalls, 2018): how often types
+    /// are mixed
     Thpfioscale(thpfioscale::ThpfioscaleArgs),
     /// Unlock a large locked area (munlock batching, 2013): the seven patches and our own form
     Timedmunlock(timedmunlock::TimedMunlockArgs),

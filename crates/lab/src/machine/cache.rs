@@ -34,8 +34,8 @@ impl Machine {
         self.files.borrow().pages(file)
     }
 
-    /// Opens a file: its dentry and inode are in memory then. One that was forgotten is read from the disk; the answer says
-    /// until when that takes.
+    /// Opens a file: its dentry and inode are in memory then. One that was forgotten is read from the disk; the answer
+    /// says until when that takes.
     pub(crate) fn open(&self, file: FileId) -> Option<Time> {
         self.compute(costs::OPEN);
         let kinds = self.files.borrow_mut().open(file);
@@ -49,7 +49,8 @@ impl Machine {
         buffer
     }
 
-    /// Opens a file and keeps it open: it is not forgotten until it is [closed](Self::close). The answer is that of [`open`](Self::open).
+    /// Opens a file and keeps it open: it is not forgotten until it is [closed](Self::close). The answer is that of
+    /// [`open`](Self::open).
     pub(crate) fn open_to_keep(&self, file: FileId) -> Option<Time> {
         if let Some(descriptor) = self.object(Kind::OpenFile) {
             let unwanted = self.files.borrow_mut().hold(file, descriptor);
@@ -126,8 +127,8 @@ impl Machine {
         Some(self.ask_disk(Transfer::Read, (sector, u64::from(end - first)), Vec::new()))
     }
 
-    /// Writes `count` whole pages from page `first` on, into memory: the disk gets them later. If too much of memory is dirty, the time
-    /// until which the writer has to wait.
+    /// Writes `count` whole pages from page `first` on, into memory: the disk gets them later. If too much of memory is
+    /// dirty, the time until which the writer has to wait.
     pub(crate) fn write(&self, file: FileId, first: u32, count: u32) -> Option<Time> {
         let changes = self.files.borrow_mut().note_write(file);
         if changes {

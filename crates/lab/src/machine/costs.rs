@@ -1,8 +1,9 @@
-//! What things cost, in nanoseconds of simulated time, each with its reason. Nothing else in the machine is a matter of time.
+//! What things cost, in nanoseconds of simulated time, each with its reason. Nothing else in the machine is a matter of
+//! time.
 //!
-//! Instruction counts are those of Linux 6.1 as measured (`438 + 255` for an order-0 pair, and so on), or estimates of the
-//! same kind, at three instructions a nanosecond. Costs that Linux does not have are not invented: what the real crates do
-//! in host time is not looked at.
+//! Instruction counts are those of Linux 6.1 as measured (`438 + 255` for an order-0 pair, and so on), or estimates of
+//! the same kind, at three instructions a nanosecond. Costs that Linux does not have are not invented: what the real
+//! crates do in host time is not looked at.
 
 /// Instructions that a CPU gets through in a nanosecond: 3 GHz, one a cycle.
 const INSTRUCTIONS_PER_NS: u64 = 3;
@@ -22,8 +23,8 @@ pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const ALLOC: u64 = instructions(600);
 /// The other half.
 pub(crate) const FREE: u64 = instructions(600);
-/// One block of order 9 allocated: through a per-CPU list 486 instructions, from the zone 8.9 k; the series' kernels have
-/// the latter only.
+/// One block of order 9 allocated: through a per-CPU list 486 instructions, from the zone 8.9 k; the series' kernels
+/// have the latter only.
 pub(crate) const ALLOC_HUGE: u64 = instructions(8_900);
 /// One page fault besides its frame: exception, walk, entry, LRU vector; about 1500 instructions.
 pub(crate) const FAULT: u64 = instructions(1_500);
@@ -51,8 +52,8 @@ pub(crate) const SHRINK_OBJECT: u64 = instructions(300);
 /// One object allocated or freed in a slab: about 120 instructions.
 pub(crate) const SLAB_OBJECT: u64 = instructions(120);
 
-/// Moving the head over a third of the disk, which is the mean of random places: 8.5 ms for a desktop disk of 2013; and to the next
-/// track.
+/// Moving the head over a third of the disk, which is the mean of random places: 8.5 ms for a desktop disk of 2013; and
+/// to the next track.
 pub(crate) const SEEK_THIRD: u64 = 8_500 * MICROSECOND;
 /// See there.
 pub(crate) const SEEK_TRACK: u64 = MILLISECOND;
@@ -67,9 +68,10 @@ pub(crate) const DISK_PAGE: u64 = 4096 * SECOND / 120_000_000;
 /// Pages that count as near.
 pub(crate) const NEAR_PAGES: u64 = (16 << 20) / 4096;
 
-/// A request for reading at any place of a flash disk of 2016, when four readers ask at a time: 40,000 a second of one page each, as the data
-/// sheets of disks with a serial port say for short queues; and a page of it, at 500 MB/s. Writing is taken to be as fast as on the other disk:
-/// Fragmentation avoidance and stalls (2018) says that 48 GiB were written in less than half of 16 minutes.
+/// A request for reading at any place of a flash disk of 2016, when four readers ask at a time: 40,000 a second of one
+/// page each, as the data sheets of disks with a serial port say for short queues; and a page of it, at 500 MB/s.
+/// Writing is taken to be as fast as on the other disk: Fragmentation avoidance and stalls (2018) says that 48 GiB were
+/// written in less than half of 16 minutes.
 pub(crate) const FLASH_READ: u64 = 17 * MICROSECOND;
 /// See there.
 pub(crate) const FLASH_PAGE: u64 = 4096 * SECOND / 500_000_000;
@@ -87,21 +89,22 @@ pub(crate) const SLICE_LEAST: u64 = 2 * SLICE_IDLE;
 
 /// The scheduler's tick: 250 a second, as in the series' kernels.
 pub(crate) const TICK: u64 = 4 * MILLISECOND;
-/// Time for which a task runs before others that wait for its CPU get their turn (`sched_min_granularity` for eight CPUs).
+/// Time for which a task runs before others that wait for its CPU get their turn (`sched_min_granularity` for eight
+/// CPUs).
 pub(crate) const TIME_SLICE: u64 = 3 * MILLISECOND;
 /// How often the write-back thread looks (`dirty_writeback_centisecs`).
 pub(crate) const WRITEBACK_INTERVAL: u64 = 5 * SECOND;
 /// Age at which a dirty page is written whatever its number (`dirty_expire_centisecs`).
 pub(crate) const DIRTY_EXPIRE: u64 = 30 * SECOND;
-/// Time from a change of the file system's own pages until they are written where they belong: five seconds to the commit, then as
-/// other dirty pages.
+/// Time from a change of the file system's own pages until they are written where they belong: five seconds to the
+/// commit, then as other dirty pages.
 pub(crate) const JOURNAL_HOLD: u64 = 5 * SECOND + DIRTY_EXPIRE;
 /// Percent of the memory that can be dirtied from which the write-back thread writes (`dirty_background_ratio`).
 pub(crate) const DIRTY_BACKGROUND: u64 = 10;
 /// Percent from which those who write wait (`dirty_ratio`).
 pub(crate) const DIRTY_LIMIT: u64 = 20;
-/// Thousandths around which those who write are kept: midway between free running, which ends midway between the two ratios above, and
-/// the limit (`balance_dirty_pages()` since 3.2).
+/// Thousandths around which those who write are kept: midway between free running, which ends midway between the two
+/// ratios above, and the limit (`balance_dirty_pages()` since 3.2).
 pub(crate) const DIRTY_SETPOINT: u64 = (DIRTY_LIMIT * 3 + DIRTY_BACKGROUND) * 10 / 4;
 /// Pages that the write-back thread hands to the disk at once: 1 MiB, between which reads get their turn.
 pub(crate) const WRITEBACK_CHUNK: usize = 256;

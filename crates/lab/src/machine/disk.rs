@@ -1,11 +1,13 @@
 //! One disk: a head that moves, and queues from which an elevator picks what it does next.
 //!
-//! Each actor that reads has a queue, and all writing has one, as in CFQ, the elevator of the series' kernels. Queues take turns. A
-//! reader's turn lasts a slice of time and, since it asks for the next piece only when it has the last, the disk waits for that a moment rather
-//! than move its head away. Who reads at random places gets one request a turn, and is not waited for; of several such readers the one that is
-//! next under the moving head comes first, as in a drive's own queue. Writing gets a slice in each round.
+//! Each actor that reads has a queue, and all writing has one, as in CFQ, the elevator of the series' kernels. Queues
+//! take turns. A reader's turn lasts a slice of time and, since it asks for the next piece only when it has the last,
+//! the disk waits for that a moment rather than move its head away. Who reads at random places gets one request a turn,
+//! and is not waited for; of several such readers the one that is next under the moving head comes first, as in a
+//! drive's own queue. Writing gets a slice in each round.
 //!
-//! Nobody is served twice at a time: [`decide`](Disk::decide) says what the disk does now and until when, [`finish`](Disk::finish) is to be called then.
+//! Nobody is served twice at a time: [`decide`](Disk::decide) says what the disk does now and until when,
+//! [`finish`](Disk::finish) is to be called then.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -197,7 +199,8 @@ impl Disk {
         self.serve(key, place, now)
     }
 
-    /// Takes the queue whose turn is next out of the round. Of those that read at random places it is the one that the head meets first.
+    /// Takes the queue whose turn is next out of the round. Of those that read at random places it is the one that the
+    /// head meets first.
     fn next_turn(&mut self) -> Option<Key> {
         let queue = |key: &Key| self.queues.get(key);
         let is_random = |key: &Key| *key != Key::Writing && queue(key).is_some_and(Queue::is_random);
@@ -215,7 +218,8 @@ impl Disk {
         Some(best)
     }
 
-    /// How long a turn lasts: readers share a round's time (`low_latency`), down to twice the time that one is waited for.
+    /// How long a turn lasts: readers share a round's time (`low_latency`), down to twice the time that one is waited
+    /// for.
     fn slice(&self, key: Key) -> u64 {
         if key == Key::Writing {
             return SLICE_WRITE;
@@ -269,7 +273,8 @@ fn seek(head: u64, to: u64) -> u64 {
         ahead if to >= head && ahead <= SEEK_NEAR / DISK_PAGE => ahead * DISK_PAGE,
         near if near <= NEAR_PAGES => SEEK_NEAR,
         far => {
-            // The arm speeds up and slows down: its time goes with the root of the way, and beyond a third of the disk hardly grows.
+            // The arm speeds up and slows down: its time goes with the root of the way, and beyond a third of the disk
+            // hardly grows.
             let permille = (far.min(DISK_THIRD) * 1_000_000 / DISK_THIRD).isqrt();
             SEEK_TRACK + (SEEK_THIRD - SEEK_TRACK) * permille / 1000 + HALF_TURN
         }

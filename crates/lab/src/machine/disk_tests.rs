@@ -10,7 +10,8 @@ fn write(at: u64, pages: u64) -> Request {
     Request { what: Transfer::Write, owner: None, ..read(0, at, pages) }
 }
 
-/// Lets readers ask for the next piece as soon as they have the last, until a time; who was served when, in order, and pages of each.
+/// Lets readers ask for the next piece as soon as they have the last, until a time; who was served when, in order, and
+/// pages of each.
 fn readers(disk: &mut Disk, count: u32, mut place: impl FnMut(u32, u64) -> u64, until: Time) -> Vec<(u32, Time)> {
     let mut asked = vec![0; count as usize];
     let mut now = Time::START;

@@ -33,8 +33,8 @@ struct File {
     unread: bool,
 }
 
-/// What the shrinker does when it looks at a file the next time: the dentry goes first, and only then is the inode on a list of its
-/// own; both get a second chance.
+/// What the shrinker does when it looks at a file the next time: the dentry goes first, and only then is the inode on a
+/// list of its own; both get a second chance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Looks {
     /// Take the dentry's mark of use away.
@@ -173,7 +173,8 @@ impl Files {
         unwanted
     }
 
-    /// Somebody opens the file: until [`let_go`](Self::let_go) its dentry and inode stay. Back comes the descriptor of who had it open.
+    /// Somebody opens the file: until [`let_go`](Self::let_go) its dentry and inode stay. Back comes the descriptor of
+    /// who had it open.
     pub(crate) fn hold(&mut self, id: FileId, descriptor: Object) -> Option<Object> {
         let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return Some(descriptor) };
         let before = file.descriptor.replace(descriptor);
@@ -217,7 +218,8 @@ impl Files {
         None
     }
 
-    /// Looks at the file that was looked at longest ago (`prune_dcache_sb()` and `prune_icache_sb()`). `None` if no file is known.
+    /// Looks at the file that was looked at longest ago (`prune_dcache_sb()` and `prune_icache_sb()`). `None` if no
+    /// file is known.
     pub(crate) fn prune(&mut self) -> Option<Pruned> {
         loop {
             let id = self.known.pop_front()?;

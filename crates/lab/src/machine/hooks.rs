@@ -167,7 +167,8 @@ impl Machine {
         }
     }
 
-    /// Between two batches of a compaction the others catch up. True if somebody waits for this CPU and its turn is over.
+    /// Between two batches of a compaction the others catch up. True if somebody waits for this CPU and its turn is
+    /// over.
     fn wants_reschedule(&self) -> bool {
         let (id, reclaiming) = (self.schedule.current(), Sim::is_reclaiming());
         self.schedule.interleave(self);

@@ -1,8 +1,9 @@
 //! The file system's own pages: inode tables and directories, in the block device's page cache.
 //!
-//! Who creates, deletes or first reads a file changes its inode's page and its directory's. The journal holds a changed page from then on
-//! until it is committed and written where it belongs; so long it can neither be moved nor evicted, though it lies in memory
-//! that was asked for as movable (until Linux 3.18; Gioh Kim's change of that year took such pages out of it).
+//! Who creates, deletes or first reads a file changes its inode's page and its directory's. The journal holds a changed
+//! page from then on until it is committed and written where it belongs; so long it can neither be moved nor evicted,
+//! though it lies in memory that was asked for as movable (until Linux 3.18; Gioh Kim's change of that year took such
+//! pages out of it).
 
 use std::collections::{HashMap, VecDeque};
 

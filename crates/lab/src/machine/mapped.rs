@@ -1,11 +1,12 @@
-//! Programs and libraries: files that are mapped for good. Their inodes stay, and dropping caches leaves their pages alone; only reclaim
-//! takes what was not used lately, and a later use reads it again.
+//! Programs and libraries: files that are mapped for good. Their inodes stay, and dropping caches leaves their pages
+//! alone; only reclaim takes what was not used lately, and a later use reads it again.
 
 use super::owner::Name;
 use super::process::Fault;
 use super::{FileId, Machine, costs};
 
-/// Pages that a fault reads around the one that it needs (64 KiB); the file's readahead, which sees a reader begin there, brings up to 13 more.
+/// Pages that a fault reads around the one that it needs (64 KiB); the file's readahead, which sees a reader begin
+/// there, brings up to 13 more.
 const AROUND: u32 = 16;
 
 impl Machine {

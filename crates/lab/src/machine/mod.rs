@@ -1,7 +1,7 @@
 //! The simulated machine that experiments run on.
 //!
-//! Every decision of the allocator, of reclaim and of compaction is made by the real crates; only the world around them is
-//! simulated, and its time. A machine is deterministic: the same setup and the same actors give the same history.
+//! Every decision of the allocator, of reclaim and of compaction is made by the real crates; only the world around them
+//! is simulated, and its time. A machine is deterministic: the same setup and the same actors give the same history.
 //!
 //! * [`Machine`]: memory, disk, files, processes, kernel objects and their clock
 //! * [`Actor`]: somebody who does something in steps ([`schedule`])
@@ -111,7 +111,8 @@ pub(crate) struct Machine {
     /// Age at which dirty pages are written, in nanoseconds.
     dirty_expire: u64,
     tally: RefCell<Tally>,
-    /// By kind of zone, where the scanners of its last compaction ended: the migrate scanner's frame and the free scanner's.
+    /// By kind of zone, where the scanners of its last compaction ended: the migrate scanner's frame and the free
+    /// scanner's.
     scanners: Cell<[Option<(Pfn, Pfn)>; ZoneKind::COUNT]>,
     /// Nanoseconds of CPU that programs used themselves.
     user: Cell<u64>,

@@ -94,7 +94,8 @@ impl Machine {
         Shrunk { scanned: owed, freed: self.prune(owed, slab.actor) }
     }
 
-    /// Looks at so many files, and forgets those that were not used since the last look, with the pages that they still have.
+    /// Looks at so many files, and forgets those that were not used since the last look, with the pages that they still
+    /// have.
     fn prune(&self, count: u64, actor: Actor) -> u64 {
         let mut frames = 0;
         for _ in 0..count {

@@ -122,8 +122,8 @@ impl Machine {
         Fault::Minor
     }
 
-    /// A process uses a huge page of its anonymous memory for the first time, `first` a multiple of 512; false if there is none to be
-    /// had with these flags: then base pages have to do.
+    /// A process uses a huge page of its anonymous memory for the first time, `first` a multiple of 512; false if there
+    /// is none to be had with these flags: then base pages have to do.
     pub(crate) fn fault_huge(&self, process: ProcessId, first: u32, gfp: Gfp) -> bool {
         self.compute(costs::FAULT);
         // A table is put aside, for the day when the page is split.

@@ -26,7 +26,8 @@ impl Pages {
 }
 
 impl PageOwner for Pages {
-    /// Anonymous pages and those of programs are mapped once; that one was used is said by the same mark that says that a file was read.
+    /// Anonymous pages and those of programs are mapped once; that one was used is said by the same mark that says that
+    /// a file was read.
     fn look(&self, pages: &mut [Victim<'_, '_>]) {
         let Some(machine) = self.machine() else { return };
         for page in pages {

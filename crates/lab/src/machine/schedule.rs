@@ -1,10 +1,10 @@
 //! Who runs next: actors with a local time each, and events.
 //!
-//! The actor with the smallest local time takes a step; what the step charges moves its time on. While more actors want to run than
-//! there are CPUs, all progress slower by that factor (processor sharing). An actor that waits inside its step, because
-//! the allocator waits, runs the others in a nested loop until it is woken or its deadline comes; it is not entered again meanwhile.
-//! Several may wait so at once: the inner ones end first, so that an outer one can be late by what an inner one waited
-//! longer.
+//! The actor with the smallest local time takes a step; what the step charges moves its time on. While more actors want
+//! to run than there are CPUs, all progress slower by that factor (processor sharing). An actor that waits inside its
+//! step, because the allocator waits, runs the others in a nested loop until it is woken or its deadline comes; it is
+//! not entered again meanwhile. Several may wait so at once: the inner ones end first, so that an outer one can be late
+//! by what an inner one waited longer.
 //!
 //! | field | legal values | who may change it |
 //! |---|---|---|

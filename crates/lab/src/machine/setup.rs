@@ -65,8 +65,8 @@ impl Setup {
     }
 }
 
-/// Zones of a machine with `bytes` of memory: DMA of 16 MiB, or of a 64th of a small machine's; DMA32 of this many thousandths
-/// of the rest.
+/// Zones of a machine with `bytes` of memory: DMA of 16 MiB, or of a 64th of a small machine's; DMA32 of this many
+/// thousandths of the rest.
 pub(crate) fn zones_of(bytes: u64, dma32: u64) -> ZoneLimits {
     let frames = bytes / PAGE_SIZE;
     let whole = |frames: u64| frames / PAGEBLOCK_FRAMES * PAGEBLOCK_FRAMES;

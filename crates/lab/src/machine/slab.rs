@@ -1,8 +1,8 @@
 //! Kernel objects in slabs: dentries, inodes and their like, which shrinkers can free, and all that nobody can.
 //!
-//! A slab is a block of frames with room for some objects of one kind. It goes back to the allocator when its last object
-//! is freed; since objects are freed in an order of their own, slabs stay half empty for long. That is what holds
-//! pageblocks of the reclaimable type.
+//! A slab is a block of frames with room for some objects of one kind. It goes back to the allocator when its last
+//! object is freed; since objects are freed in an order of their own, slabs stay half empty for long. That is what
+//! holds pageblocks of the reclaimable type.
 
 use std::collections::VecDeque;
 

@@ -27,8 +27,8 @@ struct Wait {
 pub(super) struct Waits(BTreeMap<ActorId, Wait>);
 
 impl Machine {
-    /// Asks the disk for neighbouring pages; who reads waits for the end. The answer is for [`Next::Sleep`](super::Next): the actor sleeps until
-    /// all is done that it asked for.
+    /// Asks the disk for neighbouring pages; who reads waits for the end. The answer is for
+    /// [`Next::Sleep`](super::Next): the actor sleeps until all is done that it asked for.
     pub(super) fn ask_disk(&self, what: Transfer, (at, pages): (Sector, u64), frames: Vec<Pfn>) -> Time {
         let owner = self.schedule.current().filter(|_| what == Transfer::Read || self.is_flusher());
         if let Some(id) = owner {

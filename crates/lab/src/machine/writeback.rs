@@ -93,8 +93,8 @@ impl Machine {
         (dirty.dirty, dirty.written_back)
     }
 
-    /// Wakes the write-back thread where there is enough to do; the time until which a writer must wait if there is too much
-    /// (`balance_dirty_pages()`).
+    /// Wakes the write-back thread where there is enough to do; the time until which a writer must wait if there is too
+    /// much (`balance_dirty_pages()`).
     pub(super) fn balance_dirty(&self) -> Option<Time> {
         let (dirty, written_back) = self.dirty_pages();
         let all = self.dirtyable();
@@ -152,7 +152,8 @@ impl Machine {
         begun
     }
 
-    /// Reclaim met nothing but dirty pages: the write-back thread writes, whatever their number (`wakeup_flusher_threads()`).
+    /// Reclaim met nothing but dirty pages: the write-back thread writes, whatever their number
+    /// (`wakeup_flusher_threads()`).
     pub(super) fn hurry_flusher(&self) {
         let mut dirty = self.dirty.borrow_mut();
         dirty.hurried = dirty.dirty;

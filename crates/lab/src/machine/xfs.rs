@@ -1,9 +1,10 @@
-//! What XFS keeps in memory besides dentries, inodes and the pages of files: neither movable nor counted as reclaimable.
+//! What XFS keeps in memory besides dentries, inodes and the pages of files: neither movable nor counted as
+//! reclaimable.
 //!
-//! An inode that was changed has a log item (`xfs_ili`) until it is forgotten. Inodes are read and written through buffers of a cluster
-//! of 32 (16 KiB at 512 bytes an inode, as `mkfs.xfs` makes them since 2014): four frames asked for one by one, and kept until
-//! a shrinker takes them. So pageblocks of the unmovable type fill with frames whose ends are far apart, and what is free in
-//! them is crumbs.
+//! An inode that was changed has a log item (`xfs_ili`) until it is forgotten. Inodes are read and written through
+//! buffers of a cluster of 32 (16 KiB at 512 bytes an inode, as `mkfs.xfs` makes them since 2014): four frames asked
+//! for one by one, and kept until a shrinker takes them. So pageblocks of the unmovable type fill with frames whose
+//! ends are far apart, and what is free in them is crumbs.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -57,8 +58,8 @@ impl Buffers {
 }
 
 impl Machine {
-    /// An inode comes into memory, new or from the disk: through the buffer of its cluster. If that has to be read, the time when it
-    /// is there.
+    /// An inode comes into memory, new or from the disk: through the buffer of its cluster. If that has to be read, the
+    /// time when it is there.
     pub(super) fn use_buffer(&self, file: FileId) -> Option<Time> {
         if !self.is_xfs {
             return None;

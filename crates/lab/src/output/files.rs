@@ -38,8 +38,8 @@ pub(crate) fn prepare(directory: &Path) -> anyhow::Result<()> {
     write.with_context(|| format!("{} cannot be written to", directory.display()))
 }
 
-/// Where a report goes: the directory that was asked for; else below `target` of the current directory, if there is one; else into a
-/// new temporary directory.
+/// Where a report goes: the directory that was asked for; else below `target` of the current directory, if there is
+/// one; else into a new temporary directory.
 ///
 /// # Errors
 /// The directory cannot be made or written to.

@@ -77,8 +77,8 @@ pub(crate) struct OrderCounts {
 /// Where the map and the events do not agree; counts of frames unless said otherwise.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Disagreements {
-    /// Held by the map without a type flag, and allocated before anything else happens to them: on a per-CPU list at the
-    /// start. Freed in our machine before the first event.
+    /// Held by the map without a type flag, and allocated before anything else happens to them: on a per-CPU list at
+    /// the start. Freed in our machine before the first event.
     pub(crate) listed_at_start: u64,
     /// The same with a type flag: freed after the map was taken and before the recording began.
     pub(crate) freed_before_trace: u64,
@@ -94,8 +94,9 @@ pub(crate) struct Disagreements {
     pub(crate) frees_in_pieces: u64,
 }
 
-/// What Linux's compaction did. It takes free frames without an allocation event, so where a page went is not known until a frame
-/// that seems free is freed. Ours compact when they have reason to: what they move, and where to, is their own decision.
+/// What Linux's compaction did. It takes free frames without an allocation event, so where a page went is not known
+/// until a frame that seems free is freed. Ours compact when they have reason to: what they move, and where to, is
+/// their own decision.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moves {
     /// Frames of pages that Linux moved.

@@ -79,9 +79,9 @@ fn seat() -> Option<Rc<Seat>> {
     SEAT.with_borrow(Clone::clone)
 }
 
-// SAFETY: 1. Each thread has a machine of its own, and is all of its CPUs in turn: a CPU number changes between two operations, or for
-// the length of a kick, whose sender waits in a call that holds nothing of the other CPU's. 2. There are no interrupts. 3. Nothing is
-// behind the frames, as `HAS_MEMORY` says.
+// SAFETY: 1. Each thread has a machine of its own, and is all of its CPUs in turn: a CPU number changes between two
+// operations, or for the length of a kick, whose sender waits in a call that holds nothing of the other CPU's. 2. There
+// are no interrupts. 3. Nothing is behind the frames, as `HAS_MEMORY` says.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl Platform for Recorded {
     const MAX_CPUS: usize = CPUS;
@@ -148,12 +148,13 @@ impl Hooks for Recorded {
     }
 }
 
-/// Lends and moves every page of the executing machine of which it is known whose it is. Nothing else runs meanwhile, so that no page
-/// is ever busy.
+/// Lends and moves every page of the executing machine of which it is known whose it is. Nothing else runs meanwhile,
+/// so that no page is ever busy.
 #[derive(Debug)]
 struct Mover;
 
-// SAFETY: the table says which block begins at a frame, and it is changed in the call that answers `Ok`; nothing is behind the frames.
+// SAFETY: the table says which block begins at a frame, and it is changed in the call that answers `Ok`; nothing is
+// behind the frames.
 #[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
 unsafe impl Migrate for Mover {
     fn isolate(&self, pfn: Pfn, order: Order, _mode: MigrateMode) -> Result<(), Refusal> {

@@ -1,7 +1,7 @@
 //! Frames that the map of frames says were held, but that were free when the recording began.
 //!
-//! The map takes a while to read, and frames on per-CPU lists look like kernel memory in it. A frame that the trace allocates
-//! before it frees it was free all the time. To know these before the first event, the trace is read twice.
+//! The map takes a while to read, and frames on per-CPU lists look like kernel memory in it. A frame that the trace
+//! allocates before it frees it was free all the time. To know these before the first event, the trace is read twice.
 
 use std::fs;
 use std::path::Path;

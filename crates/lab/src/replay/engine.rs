@@ -66,7 +66,8 @@ struct Run {
 /// Replays a trace on a machine for each rule set, in zones like those of the recorded machine.
 ///
 /// # Errors
-/// Rules that cannot serve such zones; the first fault of the trace, if the reader is strict; a state that contradicts itself.
+/// Rules that cannot serve such zones; the first fault of the trace, if the reader is strict; a state that contradicts
+/// itself.
 pub(crate) fn replay(
     (trace, strictness): (&Path, Strictness),
     recording: &Recording,

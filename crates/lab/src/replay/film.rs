@@ -38,8 +38,8 @@ fn blocks(zone: &ZoneLayout) -> (u64, u64) {
     (span.start.as_u64() / PAGEBLOCK_FRAMES, span.end.as_u64().div_ceil(PAGEBLOCK_FRAMES))
 }
 
-/// A pageblock in one byte: 0 for no memory, else 1 and the type's number times 16, and the step from free to held. Step 0 is wholly
-/// free.
+/// A pageblock in one byte: 0 for no memory, else 1 and the type's number times 16, and the step from free to held.
+/// Step 0 is wholly free.
 fn cell(kind: MigrateType, free: u64, managed: u64) -> u8 {
     if managed == 0 {
         return 0;

@@ -39,7 +39,8 @@ impl ZoneLayout {
 /// The zones of a machine, ascending by address.
 ///
 /// # Errors
-/// A zone that `zoneinfo` gives memory but `iomem` does not, zones that overlap, a kind of zone that 64-bit machines do not have.
+/// A zone that `zoneinfo` gives memory but `iomem` does not, zones that overlap, a kind of zone that 64-bit machines do
+/// not have.
 pub(crate) fn zones(state: &State) -> Result<Vec<ZoneLayout>, InputError> {
     let path = state.directory.join("zoneinfo");
     let orders = state.buddyinfo.rows.first().map_or(Order::MAX.index() + 1, |row| row.free.len());

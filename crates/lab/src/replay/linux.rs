@@ -2,7 +2,8 @@
 
 use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES, Pfn};
 
-/// What the events say of a frame, in one word: one of the constants, or the number of a block of the trace plus [`FIRST`].
+/// What the events say of a frame, in one word: one of the constants, or the number of a block of the trace plus
+/// [`FIRST`].
 pub(crate) type Owner = u32;
 
 /// Free: in the buddy lists, or on a per-CPU list after a free in the trace.

@@ -55,8 +55,8 @@ impl Machine {
         booted.map_err(|error| refused(error.to_string()))?;
         let places = RefCell::new(Places::new(frames, Occupancy::new(frames)));
         let seat = Rc::new(Seat { allocator, places, noted: Cell::new(Noted::default()) });
-        // SAFETY: the zones are looked at; what `Start::build` does to them happens before the first request, and what the proof at
-        // the end does, after the lists have been emptied.
+        // SAFETY: the zones are looked at; what `Start::build` does to them happens before the first request, and what
+        // the proof at the end does, after the lists have been emptied.
         #[expect(unsafe_code, reason = "the recorded start is not one that requests lead to")]
         let all = unsafe { seat.allocator.raw_zones() };
         let zones = layout.iter().map(|zone| found(zone, all)).collect::<Result<Vec<_>, _>>().map_err(refused)?;

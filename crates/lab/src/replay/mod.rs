@@ -5,11 +5,11 @@
 //!               │
 //!               └──► linux (frame by frame what the events say)
 //! ```
-//! [`linux::Linux`] follows every frame of the recorded machine by the events alone. [`plan::Planner`] translates records into
-//! operations, each on the CPU and at the time that its record names. [`ours::Ours`] executes them on one of our machines: a
-//! [`PageAllocator`](pageblock::PageAllocator) by one of the [`rules`], with per-CPU lists, compaction and its threads, as a kernel has it.
-//! [`places::Places`] knows where everything is that it holds. [`engine::replay`] drives all and, at the end, undoes everything to prove
-//! that no frame was lost.
+//! [`linux::Linux`] follows every frame of the recorded machine by the events alone. [`plan::Planner`] translates
+//! records into operations, each on the CPU and at the time that its record names. [`ours::Ours`] executes them on one
+//! of our machines: a [`PageAllocator`](pageblock::PageAllocator) by one of the [`rules`], with per-CPU lists,
+//! compaction and its threads, as a kernel has it. [`places::Places`] knows where everything is that it holds.
+//! [`engine::replay`] drives all and, at the end, undoes everything to prove that no frame was lost.
 
 mod counters;
 mod cpu;

@@ -29,7 +29,8 @@ pub(crate) struct Tally {
     pub(crate) refused: [u64; Order::COUNT],
     /// Of those, the ones for which no zone had enough free frames.
     pub(crate) refused_for_memory: u64,
-    /// Requests that were served from below the watermarks, because Linux did serve them, after reclaim at another time.
+    /// Requests that were served from below the watermarks, because Linux did serve them, after reclaim at another
+    /// time.
     pub(crate) below_watermarks: u64,
     /// Requests that Linux refused and this machine could have served.
     pub(crate) served_beyond: u64,
@@ -121,7 +122,8 @@ impl Ours {
         }
     }
 
-    /// Serves a request without regard for watermarks: Linux did serve it, after reclaim that the trace shows as frees at other times.
+    /// Serves a request without regard for watermarks: Linux did serve it, after reclaim that the trace shows as frees
+    /// at other times.
     #[cold]
     fn alloc_anyhow(&mut self, order: Order, gfp: Gfp, node: NodeId) -> Option<Pfn> {
         let anyhow = gfp.difference(Gfp::NOMEMALLOC) | Gfp::MEMALLOC;
@@ -162,7 +164,8 @@ impl Ours {
         Ok(())
     }
 
-    /// The machine as it is at the end, with its per-CPU lists emptied: the recorded machine's frames on lists count as free, too.
+    /// The machine as it is at the end, with its per-CPU lists emptied: the recorded machine's frames on lists count as
+    /// free, too.
     pub(crate) fn outcome(&self, layout: &[ZoneLayout], present: u64) -> Ruled {
         let (machine, tally, noted) = (&self.machine, &self.tally, self.machine.seat.noted.get());
         let listed_frames = machine.drain();

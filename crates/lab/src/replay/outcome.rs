@@ -89,7 +89,8 @@ pub(crate) struct Ruled {
     pub(crate) refused_by_order: Vec<u64>,
     /// Of those, requests for which no zone had enough free frames.
     pub(crate) refused_for_memory: u64,
-    /// Requests that were served from below the watermarks: Linux served them after reclaim, which the trace shows at another time.
+    /// Requests that were served from below the watermarks: Linux served them after reclaim, which the trace shows at
+    /// another time.
     pub(crate) below_watermarks: u64,
     /// Requests that Linux refused and this machine could have served.
     pub(crate) served_beyond: u64,

@@ -10,8 +10,9 @@ const ORIGIN: u32 = 1 << 31;
 /// Places of blocks and of the frames held since the start.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// For each frame who was placed there last: 0 for frames held since the start that never moved; the number of a block
-    /// plus 1; with [`ORIGIN`], the first place of a frame held since the start. Believed only where the holder agrees.
+    /// For each frame who was placed there last: 0 for frames held since the start that never moved; the number of a
+    /// block plus 1; with [`ORIGIN`], the first place of a frame held since the start. Believed only where the holder
+    /// agrees.
     holders: Vec<u32>,
     /// For each frame held since the start its present place, [`NONE`] if that is the first one.
     places: Vec<u32>,
@@ -143,7 +144,8 @@ impl Places {
     }
 }
 
-/// What is not held, by pageblock: free in the zone or on a list. The recorded machine's free frames are counted in the same way.
+/// What is not held, by pageblock: free in the zone or on a list. The recorded machine's free frames are counted in the
+/// same way.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Occupancy {
     free_in_block: Vec<u16>,

@@ -12,8 +12,8 @@ use crate::trace::{Allocation, Compaction, Event, Extfrag, Record};
 /// No frame: the request was refused, or compaction chose the place.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One call of our allocator. Blocks are named by their number, because a block may be freed in the same batch in which it is
-/// allocated.
+/// One call of our allocator. Blocks are named by their number, because a block may be freed in the same batch in which
+/// it is allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     /// What follows happens on this CPU, so many microseconds after the first event.
@@ -133,9 +133,9 @@ impl Planner {
         }
     }
 
-    /// Frees frames that were held by the map but free when the recording began, as the trace shows. Where the map is made up, this
-    /// is the only sign of memory that was freed between the counts and the recording; frames that were counted, but lay elsewhere
-    /// in the made-up map, are freed besides.
+    /// Frees frames that were held by the map but free when the recording began, as the trace shows. Where the map is
+    /// made up, this is the only sign of memory that was freed between the counts and the recording; frames that were
+    /// counted, but lay elsewhere in the made-up map, are freed besides.
     pub(crate) fn free_early(&mut self, frames: &[u64]) {
         self.ops.push(Op::At { cpu: 0, micros: 0 });
         for &frame in frames {
@@ -149,7 +149,8 @@ impl Planner {
         }
     }
 
-    /// Forgets the operations, which have been executed. The next batch begins with CPU and time: each machine executes it alone.
+    /// Forgets the operations, which have been executed. The next batch begins with CPU and time: each machine executes
+    /// it alone.
     pub(crate) fn executed(&mut self) {
         self.ops.clear();
         self.at.0 = u32::MAX;
@@ -242,7 +243,8 @@ impl Planner {
             self.moves.given_back += order.frames();
             return;
         }
-        // Compaction moves pages to movable pageblocks only. What is freed elsewhere was allocated in bulk, without an event.
+        // Compaction moves pages to movable pageblocks only. What is freed elsewhere was allocated in bulk, without an
+        // event.
         let is_target = self.linux.block_type(pfn.as_u64() / PAGEBLOCK_FRAMES) == MigrateType::Movable;
         let page = if is_target { self.moved[order.index()].pop_front() } else { None };
         let Some(page) = page else {
@@ -260,8 +262,8 @@ impl Planner {
         }
     }
 
-    /// Compaction frees the old place of a page: its contents are elsewhere, so that ours stays held. False if the frames are not
-    /// those of one page.
+    /// Compaction frees the old place of a page: its contents are elsewhere, so that ours stays held. False if the
+    /// frames are not those of one page.
     fn move_page(&mut self, first: u64, order: Order) -> bool {
         let owner = self.linux.owner(first);
         let frames = first..first + order.frames();

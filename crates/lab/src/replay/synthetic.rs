@@ -1,8 +1,8 @@
 //! A start without a map of frames: made up, with the recorded number of free blocks by zone, type and order.
 //!
-//! Each pageblock gets a type; free blocks are laid into pageblocks of their type, the largest first, each beside a part of
-//! the same size that keeps something held, so that no two merge. Where which frame is free differs from the recorded machine: that,
-//! and what does not fit, is said.
+//! Each pageblock gets a type; free blocks are laid into pageblocks of their type, the largest first, each beside a
+//! part of the same size that keeps something held, so that no two merge. Where which frame is free differs from the
+//! recorded machine: that, and what does not fit, is said.
 
 use std::collections::VecDeque;
 
@@ -183,7 +183,8 @@ impl Nodes {
         self.by_order[usize::from(order)].push_back(first);
     }
 
-    /// A place for a free block of `order`: the first half of a piece twice as large, whose other half keeps something held.
+    /// A place for a free block of `order`: the first half of a piece twice as large, whose other half keeps something
+    /// held.
     fn place(&mut self, order: u8) -> Option<u64> {
         if let Some(first) = self.edges[usize::from(order)].pop() {
             return Some(first);

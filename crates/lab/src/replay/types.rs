@@ -1,8 +1,9 @@
 //! Migrate types of the pageblocks at the start.
 //!
-//! The type of each pageblock is not recorded, only how many there are of each (`pagetypeinfo`), how many free blocks of
-//! each order and type, and what each frame was. Wholly free pageblocks are matched by the orders of the free blocks; of the others those
-//! with most slab frames are reclaimable, those with most page tables, slab and untyped kernel frames unmovable, the rest movable.
+//! The type of each pageblock is not recorded, only how many there are of each (`pagetypeinfo`), how many free blocks
+//! of each order and type, and what each frame was. Wholly free pageblocks are matched by the orders of the free
+//! blocks; of the others those with most slab frames are reclaimable, those with most page tables, slab and untyped
+//! kernel frames unmovable, the rest movable.
 
 use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 

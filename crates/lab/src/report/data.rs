@@ -64,7 +64,8 @@ fn number(mut value: usize, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Pictures as what differs from the one before: cells to skip, cells that follow, their value; a length of 0 ends a picture.
+/// Pictures as what differs from the one before: cells to skip, cells that follow, their value; a length of 0 ends a
+/// picture.
 fn film<'a>(pictures: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let (mut out, mut before) = (Vec::new(), Vec::new());
     for cells in pictures {

@@ -1,6 +1,7 @@
 //! One page for all that was run into a directory: the replay's, and after it a part for each experiment.
 //!
-//! A part stands between two comments with its name. So a later run finds it and takes its place, and a later replay keeps all of them.
+//! A part stands between two comments with its name. So a later run finds it and takes its place, and a later replay
+//! keeps all of them.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -79,7 +79,8 @@ fn commit() -> Option<String> {
     })
 }
 
-/// Writes the report into a directory, which is made if it is not there; experiments on its page stay. Returns the page's path.
+/// Writes the report into a directory, which is made if it is not there; experiments on its page stay. Returns the
+/// page's path.
 pub(crate) fn write(outcome: &Outcome, directory: &Path) -> anyhow::Result<PathBuf> {
     prepare(directory)?;
     let save = |name: &str, text: &str| {

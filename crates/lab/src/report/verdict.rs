@@ -20,8 +20,8 @@ pub(crate) fn verdict(outcome: &Outcome, console: &Console) -> String {
     text
 }
 
-/// What was replayed, and how all ended. Frames on per-CPU lists are counted as free, and as merged with their neighbours, in Linux and
-/// in ours.
+/// What was replayed, and how all ended. Frames on per-CPU lists are counted as free, and as merged with their
+/// neighbours, in Linux and in ours.
 pub(crate) fn sentences(outcome: &Outcome) -> [String; 2] {
     let counts = &outcome.event_counts;
     let first = format!(

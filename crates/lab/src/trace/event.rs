@@ -162,7 +162,8 @@ pub enum Compaction {
         /// Frames that were taken.
         taken: u64,
     },
-    /// `mm_compaction_isolate_freepages` and `…_fast_isolate_freepages`: free frames were taken, without an allocation event.
+    /// `mm_compaction_isolate_freepages` and `…_fast_isolate_freepages`: free frames were taken, without an allocation
+    /// event.
     IsolateFree {
         /// Frames that were looked at.
         scanned: u64,

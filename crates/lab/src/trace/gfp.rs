@@ -9,7 +9,8 @@ use crate::ParseError;
 
 const EXPECTED: &str = "a request flag such as `GFP_KERNEL` or `__GFP_ZERO`";
 
-/// Reads request flags: names joined by `|`, `none`, or bits in hexadecimal where the kernel that printed them had no name.
+/// Reads request flags: names joined by `|`, `none`, or bits in hexadecimal where the kernel that printed them had no
+/// name.
 ///
 /// Names of kernels from 3.x on are known. Flags that do not matter here (lock checking, memory tags, charging
 /// details) are accepted and dropped, as are hexadecimal bits without a meaning of ours.

@@ -50,7 +50,8 @@ impl<R: BufRead> Read for Decompressed<R> {
     }
 }
 
-/// The decoder's error with the kind of the reader's error below it: a file that is cut short is told from a damaged one.
+/// The decoder's error with the kind of the reader's error below it: a file that is cut short is told from a damaged
+/// one.
 fn failed(error: FrameDecoderError) -> io::Error {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     let kind = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind).next();

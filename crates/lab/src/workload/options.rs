@@ -1,4 +1,5 @@
-//! Options that experiments share. What differs between them is said beside their own: how much memory, what a seed decides.
+//! Options that experiments share. What differs between them is said beside their own: how much memory, what a seed
+//! decides.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -6,7 +7,8 @@ use clap::{Arg, Args};
 
 use crate::commands::map::parse_size;
 
-/// How much memory: a value of its own for every experiment, which [`MemoryRange::option`] gives default, bounds and text.
+/// How much memory: a value of its own for every experiment, which [`MemoryRange::option`] gives default, bounds and
+/// text.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// Memory of the machine
@@ -59,7 +61,8 @@ pub(super) struct MemoryRange {
 }
 
 impl MemoryRange {
-    /// The option `--memory` with these bounds. What is given is told first in its text, then the bounds, then the rest.
+    /// The option `--memory` with these bounds. What is given is told first in its text, then the bounds, then the
+    /// rest.
     pub(super) fn option(self, option: Arg, what: &str, rest: &str) -> Arg {
         let help = format!("{what}, in bytes or with K, M or G; {} to {}{rest}", short(self.least), short(self.most));
         option.default_value(self.default).help(help).value_parser(move |text: &str| self.parse(text))

@@ -29,7 +29,8 @@ pub(crate) struct Forms {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the tables, a plot and every run (.html, .svg and .json) into this directory, and add them to its index.html
+    /// Write the tables, a plot and every run (.html, .svg and .json) into this directory, and add them to its
+    /// index.html
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -44,7 +45,8 @@ pub(super) struct Report<'a, O> {
 }
 
 impl Forms {
-    /// Before so many runs: makes the directory, so that it is known at once if that cannot be, and shows how many are done.
+    /// Before so many runs: makes the directory, so that it is known at once if that cannot be, and shows how many are
+    /// done.
     pub(super) fn start(&self, runs: u64) -> anyhow::Result<ProgressBar> {
         if let Some(directory) = &self.out {
             prepare(directory)?;
@@ -78,8 +80,8 @@ fn json(outcome: &impl Serialize) -> anyhow::Result<String> {
     Ok(json)
 }
 
-/// Writes a report's page, picture and object into a directory, which is made if it is not there, and adds it to the directory's page of
-/// all.
+/// Writes a report's page, picture and object into a directory, which is made if it is not there, and adds it to the
+/// directory's page of all.
 fn write(directory: &Path, (name, text): (&str, &str), json: &str, svg: &str) -> anyhow::Result<()> {
     prepare(directory)?;
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");

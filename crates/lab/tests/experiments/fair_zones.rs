@@ -1,5 +1,5 @@
-//! Claims of Fair zone policy (2014) on the whole machine: allocator, kswapd, LRU lists, disk. Machines are small, with the
-//! zones of the series' in the same proportion. Every count is deterministic; nothing here depends on time.
+//! Claims of Fair zone policy (2014) on the whole machine: allocator, kswapd, LRU lists, disk. Machines are small, with
+//! the zones of the series' in the same proportion. Every count is deterministic; nothing here depends on time.
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -77,8 +77,8 @@ fn both_zones_age_and_without_the_class_zone_dma32_never() {
     }
 }
 
-/// Where a reader comes to what is still in memory of its stream, that is being evicted for it. With these seeds it came just when as much had
-/// gone as it read, and each page was evicted shortly before it was read, up to the end.
+/// Where a reader comes to what is still in memory of its stream, that is being evicted for it. With these seeds it
+/// came just when as much had gone as it read, and each page was evicted shortly before it was read, up to the end.
 #[test]
 fn a_reader_gets_ahead_of_what_is_evicted_for_it() {
     for (memory, seed) in [("256M", "8"), ("384M", "3"), ("384M", "17")] {
@@ -143,7 +143,8 @@ const FROZEN: [&str; 3] = ["no-class-zone", "neither", "series"];
 fn zones_fill_in_proportion_and_no_further_than_their_reserve() {
     for row in two_files()["rows"].as_array().unwrap() {
         for run in row["runs"].as_array().unwrap() {
-            // C1, C10: by their turns as long as memory lasts, with the series too; without the policy Normal comes first.
+            // C1, C10: by their turns as long as memory lasts, with the series too; without the policy Normal comes
+            // first.
             let ([low, high], [batch, other]) = (pair(run, "filled"), pair(run, "batches"));
             let (split, expected) = (100.0 * low / (low + high), 100.0 * batch / (batch + other));
             if row["variant"] == "fair-off" || row["variant"] == "default" {
@@ -204,8 +205,8 @@ fn a_stream_has_normal_alone_until_the_kernel_releases_dma32() {
             // C8: a page is seen again if it is used within so many accesses.
             let cycle = number(of(frozen), "cycle");
             assert!(cycle <= high && cycle > 0.9 * high, "{frozen}: {cycle} of {high} in Normal");
-            // C12: kernel frames take it below high, kswapd runs there. It works up to high, so that users find less than low and
-            // reserve until the kernel gives its frames back; then the zone is used again.
+            // C12: kernel frames take it below high, kswapd runs there. It works up to high, so that users find less
+            // than low and reserve until the kernel gives its frames back; then the zone is used again.
             assert!(pair(of(frozen), "released")[0] > 0.0, "{frozen}");
             assert!(pair(of(frozen), "released_allocs")[0] < 0.1 * pair(of(frozen), "released")[0] + 1.0, "{frozen}");
             let (again, freed) = (pair(of(frozen), "returned_allocs")[0], pair(of(frozen), "released")[0]);

@@ -35,8 +35,8 @@ fn the_default_gets_what_linux_leaves() {
         let name = format!("{} {} {}", ours["pattern"], ours["share"], ours["flags"]);
         // Of what could be had: Linux's rules reclaim more before, so that its free pages are others.
         let share = |row: &Value| mean(row, |run| number(run, "got") / number(run, "usable_blocks"));
-        // Light requests take what is whole at the moment. Where kernel pages come late, Linux's refills mix them into movable
-        // pageblocks, and leave whole ones that the default has given to the kernel.
+        // Light requests take what is whole at the moment. Where kernel pages come late, Linux's refills mix them into
+        // movable pageblocks, and leave whole ones that the default has given to the kernel.
         let mixes = ours["pattern"] == "late" && ours["flags"] == "light";
         let least = if mixes { 0.05 } else { share(linux).min(1.0) - 0.02 };
         assert!(share(ours) >= least, "{name}: {:.2} against {:.2}", share(ours), share(linux));

@@ -1,5 +1,5 @@
-//! Experiments from outside, as `cargo experiment` runs them. They take minutes, so `./ci.sh experiments` runs them and a bare
-//! `cargo test` does not.
+//! Experiments from outside, as `cargo experiment` runs them. They take minutes, so `./ci.sh experiments` runs them and
+//! a bare `cargo test` does not.
 
 mod fair_zones;
 mod highalloc;

@@ -1,11 +1,11 @@
-//! `pageblock run thpfioscale` from outside: directions of Fragmentation avoidance and stalls (2018) on a scaled machine. Everything is counted in simulated time
-//! and comes out the same every time.
+//! `pageblock run thpfioscale` from outside: directions of Fragmentation avoidance and stalls (2018) on a scaled
+//! machine. Everything is counted in simulated time and comes out the same every time.
 
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Blocks of a run on a small machine with one node: not advised, advised. With less memory what is free for good in pageblocks that are
-/// not movable is less than the low watermark, and nothing forces movable requests into them.
+/// Blocks of a run on a small machine with one node: not advised, advised. With less memory what is free for good in
+/// pageblocks that are not movable is less than the low watermark, and nothing forces movable requests into them.
 fn blocks() -> Vec<Value> {
     let mut command = Command::cargo_bin("pageblock").unwrap();
     let output = command.args(["run", "thpfioscale", "--memory", "1G", "--one-node", "--json"]).output().unwrap();
@@ -47,8 +47,8 @@ fn each_patch_of_the_series_keeps_types_apart_better() {
         println!("events {events:?}, huge {:?}", figure(cells, "huge_slots"));
         assert!(events[0] > 300.0, "the storm: {events:?}");
         assert!(events[1] <= events[0] * 1.15, "spreading only moves them: {events:?}");
-        // With refills that fall back for their whole batch the boost takes none away: a real 6.1 had 4,080 events without it and
-        // 5,513 with it.
+        // With refills that fall back for their whole batch the boost takes none away: a real 6.1 had 4,080 events
+        // without it and 5,513 with it.
         assert!(events[2] <= events[1] * 1.5, "the boost costs some: {events:?}");
         assert!(events[3] * 8.0 < events[2], "stalls take most away: {events:?}");
         assert!(events[3] * 8.0 < events[0], "all together: {events:?}");

@@ -47,7 +47,8 @@ fn the_facade_passes_every_point() {
     assert_eq!(examine::<Ours>().failures(), Vec::<String>::new());
 }
 
-/// `docs/conformance.md` is what the suite finds. To write it anew: `UPDATE_DOCS=1 cargo test -p pageblock --test allocator`.
+/// `docs/conformance.md` is what the suite finds. To write it anew: `UPDATE_DOCS=1 cargo test -p pageblock --test
+/// allocator`.
 #[test]
 fn the_documented_table_is_true() {
     let mut reports = vec![examine::<Ours>()];

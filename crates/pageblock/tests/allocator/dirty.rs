@@ -1,5 +1,6 @@
-//! The limit on dirty pages: a page that will be written goes to a zone above its watermark and reserve, whose turn it is, and which has
-//! room for more that is dirty; where no zone has all three, kswapd is woken and the limit ignored (claim C13 of *Fair zone policy*).
+//! The limit on dirty pages: a page that will be written goes to a zone above its watermark and reserve, whose turn it
+//! is, and which has room for more that is dirty; where no zone has all three, kswapd is woken and the limit ignored
+//! (claim C13 of *Fair zone policy*).
 
 use pageblock::{
     Config, ConfigError, DirtyLimit, Experiment, FairPolicy, Gfp, PcpConfig, Pfn, Region, Watermarks, ZoneKind,

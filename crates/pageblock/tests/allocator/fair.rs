@@ -1,4 +1,5 @@
-//! The fair-zone policy (*Fair zone policy*): zones serve in proportion to their sizes, and what its versions differ in.
+//! The fair-zone policy (*Fair zone policy*): zones serve in proportion to their sizes, and what its versions differ
+//! in.
 
 use pageblock::{Config, Experiment, FairPolicy, Gfp, PcpConfig, Region, Watermarks, ZoneKind, ZoneLimits, ZoneView};
 use pageblock_frame::Pfn;
@@ -168,8 +169,8 @@ fn other_nodes_serve_before_kswapd_is_woken_since_3_15() {
     }
 }
 
-/// *Fair zone policy*: "it still respects the chunks reserved for non-user allocations, the lowmem reserves". Fair or not, the same is
-/// placed in all; fair, the zones reach their limits together.
+/// *Fair zone policy*: "it still respects the chunks reserved for non-user allocations, the lowmem reserves". Fair or
+/// not, the same is placed in all; fair, the zones reach their limits together.
 #[test]
 fn reserves_are_respected_and_only_the_rate_of_filling_changes() {
     let map = two_zones(256 * MIB, 512 * MIB);

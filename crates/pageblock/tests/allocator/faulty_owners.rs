@@ -1,5 +1,6 @@
-//! Requests of all kinds on a full machine whose owners, of memory to move and to give up, break down in every way that they may: whatever
-//! they do, no frame is lost, and failing is by name. Types are not mixed before reclaim and compaction were tried.
+//! Requests of all kinds on a full machine whose owners, of memory to move and to give up, break down in every way that
+//! they may: whatever they do, no frame is lost, and failing is by name. Types are not mixed before reclaim and
+//! compaction were tried.
 
 use std::sync::{Arc, Weak};
 

@@ -144,7 +144,8 @@ pub(crate) fn nothing_meanwhile() {
     drop((MEANWHILE.take(), OWNER.take(), FILES.take()));
 }
 
-/// From now on this happens during a wait; the closure says how long it took. Without it, waits last until their deadline.
+/// From now on this happens during a wait; the closure says how long it took. Without it, waits last until their
+/// deadline.
 pub(crate) fn meanwhile(script: impl FnMut() -> u64 + 'static) {
     MEANWHILE.set(Some(Box::new(script)));
 }

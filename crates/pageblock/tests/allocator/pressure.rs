@@ -11,8 +11,8 @@ const SINGLE: Config = Config::new()
     .min_free_kbytes(Some(1024))
     .per_cpu_lists(None);
 
-/// Boots a machine whose pageblocks all have movable residents and, between them, one free frame in eight: whatever is not movable
-/// has to mix.
+/// Boots a machine whose pageblocks all have movable residents and, between them, one free frame in eight: whatever is
+/// not movable has to mix.
 pub(crate) fn mixed_up<P: Platform>(config: &Config) -> (Booted<P>, &'static Zone<'static>) {
     let frames = boot_on::<P>(&memory(64 * MIB), config).unwrap();
     let normal = zone(&frames, 0, ZoneKind::Normal);

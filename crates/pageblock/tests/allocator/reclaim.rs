@@ -15,8 +15,8 @@ use pageblock_testkit::owners::{Installed, Owned, Owners, calls, install};
 use crate::machine::{Booted, MIB, boot_on, memory, zone};
 
 const NODE: NodeId = NodeId::new(0);
-/// Calls of the owner that one request may make, whatever it is told: rounds of the ladder by priorities, and some for large
-/// blocks.
+/// Calls of the owner that one request may make, whatever it is told: rounds of the ladder by priorities, and some for
+/// large blocks.
 const MOST_CALLS: u64 = 256 * 13 * 4;
 
 struct Over<const N: usize, const FLAG: bool>(Weak<Booted<Owned<N, FLAG>>>);
@@ -172,8 +172,8 @@ fn failing_is_by_name_and_after_a_bounded_number_of_calls() {
     }
 }
 
-/// Where nothing more is given up, who must not fail gets half of the min reserve, and nobody else does; also where mixing types has raised
-/// the boost, which is no part of the reserve.
+/// Where nothing more is given up, who must not fail gets half of the min reserve, and nobody else does; also where
+/// mixing types has raised the boost, which is no part of the reserve.
 #[test]
 fn who_must_not_fail_may_use_half_of_the_reserve() {
     for config in both(&Config::new()) {

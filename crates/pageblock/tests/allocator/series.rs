@@ -1,5 +1,6 @@
-//! The series of 2018 (*Fragmentation avoidance and stalls*) under a load that fragments: page cache that streams through memory, and kernel objects of
-//! two kinds that come, stay, and go at random. Each patch may only lower the number of mixings.
+//! The series of 2018 (*Fragmentation avoidance and stalls*) under a load that fragments: page cache that streams
+//! through memory, and kernel objects of two kinds that come, stay, and go at random. Each patch may only lower the
+//! number of mixings.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

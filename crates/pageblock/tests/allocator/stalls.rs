@@ -1,4 +1,5 @@
-//! The stall of 2018 (*Fragmentation avoidance and stalls*, patch 4): who waits, for what, how long, and that nothing is lost by it.
+//! The stall of 2018 (*Fragmentation avoidance and stalls*, patch 4): who waits, for what, how long, and that nothing
+//! is lost by it.
 
 use pageblock::{
     Config, Experiment, Gfp, MigrateType, NodeId, STALL_LIMIT, Watermarks, Zone, ZoneKind, ZoneLimits, ZoneSpreading,
@@ -17,8 +18,8 @@ const SINGLE: Config = Config::new()
     .per_cpu_lists(None)
     .experiment(Experiment::StallOrder(4));
 
-/// A machine whose pageblocks are all unmovable, in use but for free blocks of `1 << hole` frames, one in sixteen; between min and
-/// low, so that the slow path has to serve.
+/// A machine whose pageblocks are all unmovable, in use but for free blocks of `1 << hole` frames, one in sixteen;
+/// between min and low, so that the slow path has to serve.
 fn unmovable(config: &Config, hole: u8) -> (Booted<Pressed>, &'static Zone<'static>) {
     let frames = boot_on::<Pressed>(&memory(512 * MIB), config).unwrap();
     let normal = zone(&frames, 0, ZoneKind::Normal);

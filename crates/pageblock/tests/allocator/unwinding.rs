@@ -86,7 +86,8 @@ fn a_migrator_that_unwinds_takes_nothing_with_it() {
             }));
             *migrator.calls_before.lock().unwrap() = None;
             unwound += u32::from(result.is_err());
-            // The call that unwound may be the one that ends an isolation: then the page stays marked in the migrator's own table.
+            // The call that unwound may be the one that ends an isolation: then the page stays marked in the migrator's
+            // own table.
             let pages: Vec<Pfn> = migrator.pages.pages().keys().copied().collect();
             pages.iter().for_each(|pfn| _ = migrator.pages.put_back(*pfn, Order::ZERO));
             assert_eq!((frames.check(), frames.stats().free), (Ok(()), before), "call {calls}");

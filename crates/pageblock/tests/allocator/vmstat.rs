@@ -44,7 +44,8 @@ impl Scripted {
     }
 }
 
-// SAFETY: every call goes to `Faulty`, whose answers that break a promise give frames away behind which there is nothing.
+// SAFETY: every call goes to `Faulty`, whose answers that break a promise give frames away behind which there is
+// nothing.
 unsafe impl Migrate for Scripted {
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         self.with(|owner| owner.isolate(pfn, order, mode))
@@ -232,9 +233,9 @@ fn config() -> impl Strategy<Value = Config> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Random pressure, and owners who make no progress, too much, lie, call back in, fail. Every step ends within a bounded
-    /// number of calls, and every frame is accounted for after it. (Owners who lie about moves lose frames of their own: those
-    /// faults are tested with compaction itself.)
+    /// Random pressure, and owners who make no progress, too much, lie, call back in, fail. Every step ends within a
+    /// bounded number of calls, and every frame is accounted for after it. (Owners who lie about moves lose frames of
+    /// their own: those faults are tested with compaction itself.)
     #[test]
     fn whatever_owners_do_no_frame_is_lost(
         config in config(),

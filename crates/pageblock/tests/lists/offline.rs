@@ -4,7 +4,8 @@ use pageblock::{Gfp, PcpConfig, PcpError};
 
 use crate::machine::{boot_two_zones, interrupt_is_done, on_cpu, on_mask};
 
-/// An interrupt that arrives inside a refill finds the lists of that zone busy, after those of the zones before it were left.
+/// An interrupt that arrives inside a refill finds the lists of that zone busy, after those of the zones before it were
+/// left.
 #[test]
 fn a_refused_leave_leaves_the_cpu_online_everywhere() {
     let machine = boot_two_zones(PcpConfig::new());

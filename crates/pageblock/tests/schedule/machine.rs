@@ -271,8 +271,8 @@ impl<P: Platform> Scene<P> {
         }
     }
 
-    /// A look while others go on. Frames of a range are neither held nor free for a moment while it is given back, and the zone's
-    /// total is compared with a sum that was made while others changed both.
+    /// A look while others go on. Frames of a range are neither held nor free for a moment while it is given back, and
+    /// the zone's total is compared with a sum that was made while others changed both.
     fn look(&self) {
         let before = self.ranges.get();
         let result = self.frames.check();

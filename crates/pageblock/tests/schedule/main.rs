@@ -1,6 +1,7 @@
-//! Four CPUs, interrupts, CPUs that go and come back, compaction, reclaim, memory that is added and wrong frees, all at once, beside an
-//! owner map. A seed decides the order of everything: `SCHEDULE_SEED=n` repeats one run, `SCHEDULE_STEPS=n` sets the number of
-//! operations of all runs together. Under `--cfg interleave` CPUs take turns at every access to an atomic (`./ci.sh schedule`).
+//! Four CPUs, interrupts, CPUs that go and come back, compaction, reclaim, memory that is added and wrong frees, all at
+//! once, beside an owner map. A seed decides the order of everything: `SCHEDULE_SEED=n` repeats one run,
+//! `SCHEDULE_STEPS=n` sets the number of operations of all runs together. Under `--cfg interleave` CPUs take turns at
+//! every access to an atomic (`./ci.sh schedule`).
 
 mod machine;
 mod twice;

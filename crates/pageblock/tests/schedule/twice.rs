@@ -1,4 +1,5 @@
-//! Two CPUs free one block at the same instant: on a hardened machine exactly one is told, whichever way each free goes.
+//! Two CPUs free one block at the same instant: on a hardened machine exactly one is told, whichever way each free
+//! goes.
 
 use std::cell::Cell;
 

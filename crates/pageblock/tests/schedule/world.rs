@@ -1,5 +1,5 @@
-//! The owner map: which block each frame belongs to, and whether compaction has borrowed it. Every change is made in one go, between
-//! two points of the schedule.
+//! The owner map: which block each frame belongs to, and whether compaction has borrowed it. Every change is made in
+//! one go, between two points of the schedule.
 
 use std::cell::RefCell;
 

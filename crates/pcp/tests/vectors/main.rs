@@ -1,4 +1,5 @@
-//! Figures that Linux's formulas give, and the points of the review of *High-order per-CPU lists*, on a zone with one CPU.
+//! Figures that Linux's formulas give, and the points of the review of *High-order per-CPU lists*, on a zone with one
+//! CPU.
 #![cfg(not(loom))]
 
 mod machine;

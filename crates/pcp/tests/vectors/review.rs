@@ -1,5 +1,5 @@
-//! The review of *High-order per-CPU lists*, point by point. The number of lists and the way from an index to an order and back are
-//! tested beside the mapping itself (`list.rs`), the scaled refill beside the configuration.
+//! The review of *High-order per-CPU lists*, point by point. The number of lists and the way from an index to an order
+//! and back are tested beside the mapping itself (`list.rs`), the scaled refill beside the configuration.
 
 use pageblock_frame::{MigrateType, Order};
 use pageblock_pcp::PcpConfig;

@@ -203,7 +203,8 @@ fn bounded_lists_move_no_more_than_their_limit_in_one_call() {
     machine.conserved(0);
 }
 
-/// In Linux a refill falls back for every block that its type lacks; the default lets a request fall back for itself alone.
+/// In Linux a refill falls back for every block that its type lacks; the default lets a request fall back for itself
+/// alone.
 #[test]
 fn a_refill_of_a_type_that_is_short_falls_back_or_stops() {
     for (config, kept) in [(PcpConfig::linux_6_1(), 30), (PcpConfig::new(), 0)] {

@@ -2,8 +2,8 @@
 //!
 //! An adapter implements [`Candidate`]; [`examine`] runs every [`Point`] on fresh instances and returns a [`Report`];
 //! [`table`] sets reports side by side. A point that panics or hangs is an answer like any other: each runs on a
-//! thread of its own. The adapters for the peers are in `peers` (a feature of that name), and [`Naive`] is the slow allocator that shows that
-//! all points can be passed.
+//! thread of its own. The adapters for the peers are in `peers` (a feature of that name), and [`Naive`] is the slow
+//! allocator that shows that all points can be passed.
 
 use std::collections::HashSet;
 use std::fmt;

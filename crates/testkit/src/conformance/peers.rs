@@ -214,8 +214,8 @@ impl<F: Flavour> FrameAlloc<F> {
     #[expect(unsafe_code, reason = "the peer's seam")]
     #[inline(always)]
     pub fn free_phys(&self, phys: usize, order: u8) {
-        // SAFETY: for right frees the contract holds. The suite's wrong frees break it on purpose; the allocator touches
-        // nothing but its own bitmap, in which even the first frame past the end has a bit (of the next order).
+        // SAFETY: for right frees the contract holds. The suite's wrong frees break it on purpose; the allocator
+        // touches nothing but its own bitmap, in which even the first frame past the end has a bit (of the next order).
         unsafe { self.allocator.deallocate_physical(BASE, Self::frames(order), phys) };
     }
 }

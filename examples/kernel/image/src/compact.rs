@@ -80,8 +80,8 @@ pub fn run(boot: &BootInfo, by: Compaction) {
     println!("compaction: all {after} frames are back");
 }
 
-/// Fills memory with pages of processes and frames of the kernel, in turn, and frees a random half of each. Returns what the
-/// kernel holds.
+/// Fills memory with pages of processes and frames of the kernel, in turn, and frees a random half of each. Returns
+/// what the kernel holds.
 fn fragment(pages: u64) -> Vec<Held> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
     let mut kernel = Vec::with_capacity((pages * KERNEL_SHARE / 100) as usize);

@@ -54,8 +54,8 @@ pub fn discard(pages: impl Iterator<Item = u64>) {
     SPACE.unmap(pages, crate::space::free);
 }
 
-/// Makes room for what the processes have to remember of `pages` pages, before memory runs short. The pages are populated
-/// after this.
+/// Makes room for what the processes have to remember of `pages` pages, before memory runs short. The pages are
+/// populated after this.
 pub fn prepare(pages: u64) {
     for cpu in cpu::online() {
         *EXPECTED[cpu.id().index()].lock() = vec![0; pages as usize];
@@ -136,8 +136,8 @@ pub fn wait(accesses: u64) {
     }
 }
 
-/// Runs `meanwhile` on this CPU, which is the first, while all others use the first `pages` pages of the space. Pages may
-/// come and go only when the processes do not run.
+/// Runs `meanwhile` on this CPU, which is the first, while all others use the first `pages` pages of the space. Pages
+/// may come and go only when the processes do not run.
 ///
 /// # Panics
 /// A process does not find what it left.

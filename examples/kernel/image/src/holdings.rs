@@ -91,8 +91,8 @@ pub fn free(mut words: Words<'_>) {
 /// Pages of the space that the monitor fills; 0 while it is closed.
 static FILLED: AtomicU64 = AtomicU64::new(0);
 
-/// Fills most of memory with pages of processes, and frees a random half: plenty is free, nothing large is. The second time, frees
-/// the rest.
+/// Fills most of memory with pages of processes, and frees a random half: plenty is free, nothing large is. The second
+/// time, frees the rest.
 pub fn fragment(boot: &BootInfo) {
     let filled = FILLED.swap(0, Ordering::Relaxed);
     if filled > 0 {

@@ -1,8 +1,8 @@
 //! What the operations cost in instructions, beside Linux 6.1.
 //!
-//! Under `-icount shift=0` the time-stamp counter counts executed instructions exactly. One CPU, interrupts off. The Linux
-//! figures were measured in the same way on the same virtual machine (Debian's 6.1.0-56-cloud-amd64, unmodified, without
-//! init_on_alloc): a module between two readings of the counter.
+//! Under `-icount shift=0` the time-stamp counter counts executed instructions exactly. One CPU, interrupts off. The
+//! Linux figures were measured in the same way on the same virtual machine (Debian's 6.1.0-56-cloud-amd64, unmodified,
+//! without init_on_alloc): a module between two readings of the counter.
 
 use core::arch::asm;
 use core::hint::black_box;

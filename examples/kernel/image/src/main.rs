@@ -4,9 +4,9 @@
 //! linker.ld). Entered by PVH ([`boot`]), it takes the firmware's memory map and list of CPUs, starts them all
 //! ([`arch`]), and gives the memory to the allocator; [`platform`] is the seam between the two.
 //!
-//! The address space: a direct map of all memory at [`arch::paging::DIRECT_MAP`], the kernel in the top 2 GiB, the lower half
-//! free. Traps run on stacks of their own ([`arch::gdt`]), all CPUs share one table of gates, and each finds its data
-//! through GS ([`arch::cpu`]). There are no threads: CPUs run jobs ([`work`]).
+//! The address space: a direct map of all memory at [`arch::paging::DIRECT_MAP`], the kernel in the top 2 GiB, the
+//! lower half free. Traps run on stacks of their own ([`arch::gdt`]), all CPUs share one table of gates, and each finds
+//! its data through GS ([`arch::cpu`]). There are no threads: CPUs run jobs ([`work`]).
 
 #![no_std]
 #![no_main]

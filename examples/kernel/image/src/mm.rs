@@ -21,8 +21,8 @@ const LOW: u64 = 1 << 20;
 pub fn init(boot: &BootInfo, kernel: &Range<u64>, cpus: usize) {
     let regions = boot.map().iter().map(|entry| Region::from_e820(entry.base, entry.len, entry.kind));
     let config = Config::new().reserve_low(LOW).reserve(kernel.clone()).cpus(cpus);
-    // SAFETY: the usable memory of the firmware's map, less what is reserved here, is used by nobody: what the loader left in it
-    // has been copied. All of it is in the direct map.
+    // SAFETY: the usable memory of the firmware's map, less what is reserved here, is used by nobody: what the loader
+    // left in it has been copied. All of it is in the direct map.
     match unsafe { FRAMES.init(regions, &config) } {
         Ok(stats) => println!("memory: {stats}"),
         Err(error) => panic!("no allocator: {error}"),
@@ -69,7 +69,8 @@ pub fn free_frames() -> u64 {
     stats().free
 }
 
-/// Recomputes everything that is derived from the free maps and from the per-CPU lists. No other CPU allocates meanwhile.
+/// Recomputes everything that is derived from the free maps and from the per-CPU lists. No other CPU allocates
+/// meanwhile.
 ///
 /// # Panics
 /// It does not agree with them.

@@ -28,8 +28,10 @@ pub fn wake_last() {
 #[derive(Debug)]
 pub struct Kernel;
 
-// SAFETY: 1. no task is ever moved or preempted, so a CPU is pinned by running; 2. the interrupt flag is cleared in between;
-// 3. `phys_ptr` reaches all memory through the direct map, which is never taken away; 4. the word is beside the CPU's number, at GS.
+// SAFETY: 1. no task is ever moved or preempted, so a CPU is pinned by running; 2. the interrupt flag is cleared in
+// between;
+// 3. `phys_ptr` reaches all memory through the direct map, which is never taken away; 4. the word is beside the CPU's
+//    number, at GS.
 unsafe impl Platform for Kernel {
     const MAX_CPUS: usize = cpu::MAX_CPUS;
     const CPU_WORD: bool = true;

@@ -1,4 +1,5 @@
-//! A process whose memory can be locked: the [`Space`](crate::space::Space) as mlock sees it, with LRU lists over the frames.
+//! A process whose memory can be locked: the [`Space`](crate::space::Space) as mlock sees it, with LRU lists over the
+//! frames.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -2,7 +2,8 @@
 
 use x86_64::instructions::port::PortWriteOnly;
 
-/// How the run went. QEMU exits with `2 * value + 1`, which a crash of the guest cannot produce: a triple fault exits 0.
+/// How the run went. QEMU exits with `2 * value + 1`, which a crash of the guest cannot produce: a triple fault exits
+/// 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Exit {

@@ -1,5 +1,5 @@
-//! Memory filled by the page cache, and what happens then: allocations succeed because the cache gives way, to the reclaim thread
-//! ahead of need, or to whoever allocates.
+//! Memory filled by the page cache, and what happens then: allocations succeed because the cache gives way, to the
+//! reclaim thread ahead of need, or to whoever allocates.
 //!
 //! The thread (kswapd) is the last CPU, if there is more than one.
 
@@ -53,7 +53,8 @@ pub fn wake() {
     }
 }
 
-/// Fills memory with the file, uses it while `rounds` operations a CPU come and go, takes half of memory for the kernel, gives all back.
+/// Fills memory with the file, uses it while `rounds` operations a CPU come and go, takes half of memory for the
+/// kernel, gives all back.
 ///
 /// # Panics
 /// A page or a block is damaged, an allocation fails, a watermark is not restored, or frames are missing in the end.

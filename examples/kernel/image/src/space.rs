@@ -1,8 +1,9 @@
 //! An address space as a process has one: pages of the lower half that its frames can be moved from under.
 //!
-//! [`Space`] is one of this kernel's two owners of movable memory (`owners.rs` puts them together). A page on the move is not
-//! present; whoever touches it meanwhile waits in the page-fault handler. The order is: mark the entry, shoot the translation down
-//! on every CPU, copy, enter the new frame. So no write can go to the old frame after it was copied.
+//! [`Space`] is one of this kernel's two owners of movable memory (`owners.rs` puts them together). A page on the move
+//! is not present; whoever touches it meanwhile waits in the page-fault handler. The order is: mark the entry, shoot
+//! the translation down on every CPU, copy, enter the new frame. So no write can go to the old frame after it was
+//! copied.
 //!
 //! # Lock order
 //! The space's lock, then shoot-downs. Nothing is allocated under it: an allocation may compact, and compaction comes
@@ -174,8 +175,8 @@ pub fn handle_fault(address: u64) -> bool {
         if value & MOVING == 0 {
             return false;
         }
-        // Sleeps until the mover's next shoot-down, which this CPU has to answer, or the timer's tick. Interrupts have another
-        // stack than this exception, and their handlers touch no page of the space.
+        // Sleeps until the mover's next shoot-down, which this CPU has to answer, or the timer's tick. Interrupts have
+        // another stack than this exception, and their handlers touch no page of the space.
         interrupts::enable_and_hlt();
         interrupts::disable();
     }
@@ -226,8 +227,8 @@ impl Space {
         write(page, present(pfn));
     }
 
-    /// Unmaps pages and calls `free` with the frame of each, which is the caller's from then on. No call for a page where nothing was
-    /// mapped, nor for one whose frame is lent: compaction frees that.
+    /// Unmaps pages and calls `free` with the frame of each, which is the caller's from then on. No call for a page
+    /// where nothing was mapped, nor for one whose frame is lent: compaction frees that.
     pub fn unmap(&self, pages: impl Iterator<Item = u64>, mut free: impl FnMut(Pfn)) {
         let mut batch: ArrayVec<Pfn, BATCH> = ArrayVec::new();
         let mut pages = pages.peekable();

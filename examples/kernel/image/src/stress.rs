@@ -119,8 +119,8 @@ fn job(index: usize) {
     worker.slots.iter().chain(&worker.irq_slots).filter_map(|place| place.swap(None)).for_each(Held::give);
 }
 
-/// What disturbs the per-CPU lists: the first CPU has all others empty theirs, by an interrupt; the others go offline, and come
-/// back.
+/// What disturbs the per-CPU lists: the first CPU has all others empty theirs, by an interrupt; the others go offline,
+/// and come back.
 fn disturb(index: usize, turn: u64) {
     if index == 0 {
         DRAINS.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The smallest kernel on `pageblock`: one node, one CPU, 16 MiB, interrupts off.
 //!
-//! It takes the firmware's memory map, gives the memory to the allocator, allocates, frees, frees wrongly, and prints how
-//! large its code and its metadata are. Nothing here formats text: `core::fmt` would be larger than the allocator.
+//! It takes the firmware's memory map, gives the memory to the allocator, allocates, frees, frees wrongly, and prints
+//! how large its code and its metadata are. Nothing here formats text: `core::fmt` would be larger than the allocator.
 
 #![no_std]
 #![no_main]

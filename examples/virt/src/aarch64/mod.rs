@@ -29,7 +29,8 @@ const CPU_ON: u64 = 0xc400_0003;
 const SYS_EXIT: u64 = 0x18;
 const APPLICATION_EXIT: u64 = 0x2_0026;
 
-/// A table of 512 entries of 1 GiB: devices in the first, RAM in the next eight. Inner shareable, so that CPUs see each other's writes.
+/// A table of 512 entries of 1 GiB: devices in the first, RAM in the next eight. Inner shareable, so that CPUs see each
+/// other's writes.
 #[repr(C, align(4096))]
 struct Table([u64; 512]);
 

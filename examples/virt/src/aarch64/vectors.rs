@@ -29,7 +29,8 @@ global_asm!(
     "mrs x1, elr_el1",
     "mrs x2, far_el1",
     "bl {on_fault}",
-    // Saves what a function may change; the target has no floating point. Interrupts stay off, so that the place to return to stays.
+    // Saves what a function may change; the target has no floating point. Interrupts stay off, so that the place to
+    // return to stays.
     "interrupt_here:",
     "sub sp, sp, #176",
     "stp x0, x1, [sp]",

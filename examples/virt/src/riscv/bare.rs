@@ -54,7 +54,8 @@ pub fn set_timer(at: u64) {
     // SAFETY: reads a number.
     unsafe { asm!("csrr {}, mhartid", out(reg) hart, options(nomem, nostack)) };
     let time = core::ptr::with_exposed_provenance_mut::<u32>(TIMES + hart * 8);
-    // SAFETY: the device's registers. The upper half is out of reach while the lower one changes, so that no time in between counts.
+    // SAFETY: the device's registers. The upper half is out of reach while the lower one changes, so that no time in
+    // between counts.
     unsafe {
         time.add(1).write_volatile(u32::MAX);
         time.write_volatile(at as u32);

@@ -1,7 +1,7 @@
 //! `pageblock map`: what would become of a machine's memory map.
 //!
-//! The map is normalised as at boot, room for the metadata is carved out, and the zones are shown with the watermarks that
-//! the formulas of Linux 6.1 give them.
+//! The map is normalised as at boot, room for the metadata is carved out, and the zones are shown with the watermarks
+//! that the formulas of Linux 6.1 give them.
 
 mod render;
 mod size;

@@ -235,8 +235,8 @@ fn boot_min_free(zones: &[(ZoneKind, u64)]) -> u64 {
     min_free_kbytes(low_frames(zones) * (PAGE_SIZE / 1024))
 }
 
-/// The same after `set_recommended_min_free_kbytes()`: for each zone two pageblocks, and one for each pair of migrate types,
-/// so that a fallback finds a whole pageblock to take.
+/// The same after `set_recommended_min_free_kbytes()`: for each zone two pageblocks, and one for each pair of migrate
+/// types, so that a fallback finds a whole pageblock to take.
 fn raised_for_huge_pages(zones: &[(ZoneKind, u64)]) -> u64 {
     let populated = zones.iter().filter(|(kind, frames)| *kind != ZoneKind::Movable && *frames > 0).count() as u64;
     let wanted = PAGEBLOCK_FRAMES * populated * (2 + LISTED_TYPES * LISTED_TYPES);
@@ -244,8 +244,8 @@ fn raised_for_huge_pages(zones: &[(ZoneKind, u64)]) -> u64 {
     boot_min_free(zones).max(frames * (PAGE_SIZE / 1024))
 }
 
-/// Frames moved at once between a zone and a per-CPU list (`zone_batchsize()`): a quarter of a thousandth of the zone, at most
-/// 64, made one less than a power of two.
+/// Frames moved at once between a zone and a per-CPU list (`zone_batchsize()`): a quarter of a thousandth of the zone,
+/// at most 64, made one less than a power of two.
 fn per_cpu_batch(managed: u64) -> u64 {
     let quarter = ((managed / 1024).min(256) / 4).max(1);
     let rounded = 1 << (quarter + quarter / 2).ilog2();

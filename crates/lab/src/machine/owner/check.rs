@@ -7,8 +7,8 @@ use super::holder::{Counts, Holder};
 use super::memory::Memory;
 
 impl Memory {
-    /// Compares the tables with each other, with the descriptors, with the LRU lists and with the allocator, which is checked too.
-    /// For a machine at rest: nothing is isolated or being written.
+    /// Compares the tables with each other, with the descriptors, with the LRU lists and with the allocator, which is
+    /// checked too. For a machine at rest: nothing is isolated or being written.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         self.allocator().check().context("the zones are damaged")?;
         self.allocator().check_lists().context("the per-CPU lists are damaged")?;

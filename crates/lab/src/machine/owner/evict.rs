@@ -24,7 +24,8 @@ pub(crate) enum Verdict {
 }
 
 impl Memory {
-    /// Looks at a page that the caller has isolated from its list, and gives it up if it is unused, clean, and can be had again.
+    /// Looks at a page that the caller has isolated from its list, and gives it up if it is unused, clean, and can be
+    /// had again.
     pub(crate) fn evict(&self, pfn: Pfn) -> Verdict {
         let holder = self.holder(pfn);
         let Some((_, page)) = self.page(pfn) else { return Verdict::Kept };

@@ -98,7 +98,8 @@ impl Memory {
         }))
     }
 
-    /// Makes this the thread's machine, at time 0 on CPU 0, until what is returned is dropped. All that allocates or frees needs it.
+    /// Makes this the thread's machine, at time 0 on CPU 0, until what is returned is dropped. All that allocates or
+    /// frees needs it.
     pub(crate) fn enter(self: &Rc<Self>) -> Entered {
         Entered::new(Rc::clone(self))
     }
@@ -222,8 +223,8 @@ impl Memory {
         Ok(pfn)
     }
 
-    /// Ends a block: its holder has no more use for it. If somebody has isolated it or writes it back, it is freed when that is over.
-    /// False if nobody held it.
+    /// Ends a block: its holder has no more use for it. If somebody has isolated it or writes it back, it is freed when
+    /// that is over. False if nobody held it.
     pub(crate) fn free(&self, pfn: Pfn) -> bool {
         let holder = self.forget(pfn);
         if holder == Holder::Nobody {

@@ -8,8 +8,8 @@ use super::holder::Holder;
 use super::memory::Memory;
 
 #[expect(unsafe_code, reason = "a migrator\'s answers give frames away")]
-// SAFETY: a page is isolated by the claim of its LRU flag, one caller at a time; its name and the reference move to the target before
-// `Ok`; nothing is behind the frames.
+// SAFETY: a page is isolated by the claim of its LRU flag, one caller at a time; its name and the reference move to the
+// target before `Ok`; nothing is behind the frames.
 unsafe impl Migrate for Memory {
     /// Takes a page off its list, with a reference. What has no name cannot move, nor what somebody else holds on to.
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {

@@ -62,8 +62,8 @@ impl Memory {
         self.take(Holder::named(name, Order::ZERO), gfp)
     }
 
-    /// Allocates a huge anonymous page, known by its first name. Where some page of its range is there already, as after a split,
-    /// there is no place for one: the fault takes small pages then.
+    /// Allocates a huge anonymous page, known by its first name. Where some page of its range is there already, as
+    /// after a split, there is no place for one: the fault takes small pages then.
     pub(crate) fn take_huge(&self, process: u32, page: u32, gfp: Gfp) -> Result<Pfn, AllocError> {
         let mut names = (page..page.saturating_add(PAGEBLOCK_FRAMES as u32)).map(|page| Name::Anon { process, page });
         if names.any(|name| self.find(name).is_some()) {
@@ -72,7 +72,8 @@ impl Memory {
         self.take(Holder::Anon { process, page, order: PAGEBLOCK_ORDER }, gfp)
     }
 
-    /// Ends the pages of a process or a file, in memory and on swap: a process ends, a file is truncated. Returns the frames.
+    /// Ends the pages of a process or a file, in memory and on swap: a process ends, a file is truncated. Returns the
+    /// frames.
     pub(crate) fn end(&self, space: Space) -> u64 {
         let pages = self.pages_of(space);
         if matches!(space, Space::Process(_)) {
@@ -85,7 +86,8 @@ impl Memory {
         frames
     }
 
-    /// Splits a huge page into pages of one frame, on the list and in the names. True if it was one and nobody else is using it.
+    /// Splits a huge page into pages of one frame, on the list and in the names. True if it was one and nobody else is
+    /// using it.
     pub(crate) fn split_huge(&self, pfn: Pfn) -> bool {
         let Holder::Anon { process, page: first, order: PAGEBLOCK_ORDER } = self.holder(pfn) else { return false };
         let Some((lru, page)) = self.page(pfn) else { return false };
@@ -115,7 +117,8 @@ impl Memory {
         self.page(pfn).is_some_and(|(lru, _)| lru.leave_behind(pfn))
     }
 
-    /// A page was used: the first time it counts as referenced, the second time it becomes active (`folio_mark_accessed()`).
+    /// A page was used: the first time it counts as referenced, the second time it becomes active
+    /// (`folio_mark_accessed()`).
     pub(crate) fn touch(&self, pfn: Pfn) {
         let Some((lru, page)) = self.page(pfn) else { return };
         if lru.leave_behind(pfn) {

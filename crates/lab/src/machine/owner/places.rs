@@ -1,4 +1,5 @@
-//! Where the named pages are: a table for each process, as its page table, and one for each file, as the page cache's tree.
+//! Where the named pages are: a table for each process, as its page table, and one for each file, as the page cache's
+//! tree.
 
 use pageblock_frame::Pfn;
 

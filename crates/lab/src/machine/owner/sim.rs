@@ -12,8 +12,8 @@ use pageblock_frame::{CpuId, NodeId, Order, Pfn, Platform, ZoneKind};
 use super::holder::Name;
 use super::memory::Memory;
 
-/// What the machine around a [`Memory`] does when the allocator asks for it. Called with no borrow held, and may allocate and
-/// free, but for [`trace`](Hooks::trace). Without hooks nothing happens, and nobody waits.
+/// What the machine around a [`Memory`] does when the allocator asks for it. Called with no borrow held, and may
+/// allocate and free, but for [`trace`](Hooks::trace). Without hooks nothing happens, and nobody waits.
 pub(crate) trait Hooks {
     /// Makes the node's reclaim thread run soon.
     fn wake_kswapd(&self, _node: NodeId) {}
@@ -156,8 +156,9 @@ fn with_hooks(action: impl FnOnce(&dyn Hooks)) {
     }
 }
 
-// SAFETY: 1. The number is below `CPUS`, and only the thread itself changes it, between operations of the allocator; a machine is
-// not `Send`, so that all its CPUs are one thread, which cannot be preempted by itself. 2. There are no interrupts.
+// SAFETY: 1. The number is below `CPUS`, and only the thread itself changes it, between operations of the allocator; a
+// machine is not `Send`, so that all its CPUs are one thread, which cannot be preempted by itself. 2. There are no
+// interrupts.
 // 3. Nothing is behind the frames, and no frame is touched: metadata is in storage, and zeroing does nothing.
 #[expect(unsafe_code, reason = "the seam of a simulated platform; its promises are stated above")]
 unsafe impl Platform for Sim {

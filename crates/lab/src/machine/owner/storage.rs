@@ -38,13 +38,14 @@ impl Storage {
                 let part = table.get(span.start.as_u64() as usize..span.end.as_u64() as usize)?;
                 Some(Lru::new(span.start, part))
             });
-            // Scanning wants lists that live for ever. A machine leaves these few hundred bytes behind, and never looks at them again.
+            // Scanning wants lists that live for ever. A machine leaves these few hundred bytes behind, and never looks
+            // at them again.
             let lrus: &'static [Lru<'static>] = Vec::leak(lrus.collect());
             let areas = Vec::leak(lrus.iter().map(|lru| area(&allocator, lru)).collect());
             Some(Tables { allocator, lrus, areas })
         };
-        // SAFETY: what borrows from the storage is the allocator and the lists, and references to zones and descriptors that they
-        // give out. `Memory` owns them all, and the crate keeps none of these beyond a use of the `Memory`.
+        // SAFETY: what borrows from the storage is the allocator and the lists, and references to zones and descriptors
+        // that they give out. `Memory` owns them all, and the crate keeps none of these beyond a use of the `Memory`.
         #[expect(unsafe_code, reason = "a machine and its metadata end together")]
         let tables = unsafe { Stored::new(bytes, build) };
         failure.map_or(Ok(Self { tables }), Err)
@@ -71,7 +72,8 @@ impl Storage {
 
     /// Frees a block of which no holder remains.
     pub(super) fn give_back(&self, pfn: Pfn, order: Order) {
-        // SAFETY: there is no memory behind simulated frames that anybody could use, and the owner's table has no holder.
+        // SAFETY: there is no memory behind simulated frames that anybody could use, and the owner's table has no
+        // holder.
         #[expect(unsafe_code, reason = "the owner's word that a block has no holder")]
         let freed = unsafe { self.allocator().free(pfn, order) };
         assert_eq!(freed, Ok(()), "{pfn}, order {order}: held by nobody and yet not to be freed");

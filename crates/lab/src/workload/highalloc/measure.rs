@@ -27,7 +27,8 @@ pub(crate) struct Run {
     pub(crate) got: u64,
     /// Those, and what could be had after the process ended and the kernel freed its pages.
     pub(crate) at_rest: u64,
-    /// Blocks that the machine's managed memory, the free pages before the attempt, and those above what each zone keeps, would make.
+    /// Blocks that the machine's managed memory, the free pages before the attempt, and those above what each zone
+    /// keeps, would make.
     pub(crate) managed_blocks: u64,
     pub(crate) free_blocks: u64,
     pub(crate) usable_blocks: u64,
@@ -160,8 +161,8 @@ pub(crate) fn one(
     })
 }
 
-/// Blocks of order 9 that the zones can give before each is down to its min watermark and what it keeps from requests that could go
-/// higher. What is on per-CPU lists is counted to the largest zone.
+/// Blocks of order 9 that the zones can give before each is down to its min watermark and what it keeps from requests
+/// that could go higher. What is on per-CPU lists is counted to the largest zone.
 fn usable(scene: &Scene) -> u64 {
     let allocator = scene.memory.allocator();
     let largest = allocator.zones().map(ZoneView::managed).max();

@@ -1,4 +1,5 @@
-//! The owner of the experiment's pages, for the scanner of the LRU lists: clean page cache goes, anonymous pages have nowhere to go.
+//! The owner of the experiment's pages, for the scanner of the LRU lists: clean page cache goes, anonymous pages have
+//! nowhere to go.
 
 use std::rc::{Rc, Weak};
 

@@ -76,19 +76,20 @@ impl Preset {
 
 /// Percent of the free memory that is filled.
 const FILL: u64 = 92;
-/// Frames that the measured Linux kernel, its init process and the ramdisk hold when the experiment begins: unmovable and slab
-/// pages, and pages that can move but not be reclaimed.
+/// Frames that the measured Linux kernel, its init process and the ramdisk hold when the experiment begins: unmovable
+/// and slab pages, and pages that can move but not be reclaimed.
 const BOOT_KERNEL: [(u64, Gfp); 2] = [(5064, Gfp::KERNEL), (2169, Gfp::KERNEL.union(Gfp::RECLAIMABLE))];
 const BOOT_MOVABLE: u32 = 767;
 /// Of the memory, bytes that a kernel of that configuration keeps from the allocator beside the frame descriptors.
 const KERNEL_IMAGE: u64 = 33 << 20;
 const MIB: u64 = 1 << 20;
-/// Simulated nanoseconds that a page takes to be filled on the measured machine, which ran in an emulator, without a fault for the
-/// kernel's, and a huge page.
+/// Simulated nanoseconds that a page takes to be filled on the measured machine, which ran in an emulator, without a
+/// fault for the kernel's, and a huge page.
 const PAGE_TIME: u64 = 20_000;
 const KERNEL_TIME: u64 = 5_000;
 pub(super) const HUGE_TIME: u64 = 1_000_000;
-/// Between fill and free the program counts what it has; before the attempts, and at rest, the counters under `/proc` are read.
+/// Between fill and free the program counts what it has; before the attempts, and at rest, the counters under `/proc`
+/// are read.
 const COUNT: u64 = 20_000_000;
 const SNAPSHOT: Range<u64> = 300_000_000..1_000_000_000;
 /// Pages whose entries are in one page table, and pages that a slab page of page cache nodes describes.
@@ -100,8 +101,8 @@ const INIT: u32 = 1;
 const PROCESS: u32 = 2;
 const FILE: u32 = 2;
 
-/// `min_free_kbytes` as khugepaged sets it where transparent huge pages are on (`set_recommended_min_free_kbytes()`): two
-/// pageblocks and nine more for each pair of types, in each zone, but no more than a twentieth of memory.
+/// `min_free_kbytes` as khugepaged sets it where transparent huge pages are on (`set_recommended_min_free_kbytes()`):
+/// two pageblocks and nine more for each pair of types, in each zone, but no more than a twentieth of memory.
 fn recommended_min_free(managed: u64, zones: u64) -> u64 {
     (512 * zones * (2 + 9)).min(managed / 20) * PAGE_SIZE / 1024
 }
@@ -212,7 +213,8 @@ impl Scene {
         Ok(())
     }
 
-    /// The machine's counters are read: time for the background threads, and each run begins its next step at another moment of theirs.
+    /// The machine's counters are read: time for the background threads, and each run begins its next step at another
+    /// moment of theirs.
     fn snapshot(&mut self) {
         let time = self.random.random_range(SNAPSHOT);
         self.threads.pass(&self.memory, time);

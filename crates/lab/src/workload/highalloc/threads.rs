@@ -1,7 +1,8 @@
 //! The experiment's one CPU: its task and the background threads, kswapd and kcompactd, share it.
 //!
-//! A thread that has been woken runs as long as the task does, since the scheduler is fair: kswapd and kcompactd cannot clear up behind
-//! a task that fills memory as fast as it can, only beside it. What they get done meanwhile decides where kernel pages come to lie.
+//! A thread that has been woken runs as long as the task does, since the scheduler is fair: kswapd and kcompactd cannot
+//! clear up behind a task that fills memory as fast as it can, only beside it. What they get done meanwhile decides
+//! where kernel pages come to lie.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,8 +21,8 @@ use crate::machine::owner::{Hooks, Memory, Name, Sim};
 const NODE: NodeId = NodeId::new(0);
 /// The measured machine ran in an emulator, at about 300 million instructions a second rather than 3 billion.
 const EMULATED: u64 = 10;
-/// One page moved on a machine with one CPU, where no other's TLB is flushed: unmapped and mapped for about as much as a fault, and
-/// copied.
+/// One page moved on a machine with one CPU, where no other's TLB is flushed: unmapped and mapped for about as much as
+/// a fault, and copied.
 const MIGRATE: u64 = costs::FAULT + costs::COPY_PAGE;
 /// The task's time to free a page.
 const FREE_TIME: u64 = 5_000;
@@ -144,8 +145,8 @@ impl Threads {
         self.work.set(self.work.get() + nanoseconds * EMULATED);
     }
 
-    /// The task has worked for so many nanoseconds, and for what its requests took besides: so long, threads that have been woken or
-    /// whose time has come run too, each at a time of its own.
+    /// The task has worked for so many nanoseconds, and for what its requests took besides: so long, threads that have
+    /// been woken or whose time has come run too, each at a time of its own.
     pub(crate) fn pass(&self, memory: &Memory, nanoseconds: u64) {
         self.now.set(self.now.get() + nanoseconds + self.work.take());
         loop {

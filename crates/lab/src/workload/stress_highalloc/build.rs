@@ -1,8 +1,8 @@
 //! A serial build of a kernel tree: one compiler after another.
 //!
-//! Of the real builds every sixteenth compilation is simulated, for sixteen times as long: as much memory is held at every moment,
-//! and the same files are read and written in all, but anonymous memory changes hands less often. What is left out are frames that
-//! a CPU's own list takes back and hands out again.
+//! Of the real builds every sixteenth compilation is simulated, for sixteen times as long: as much memory is held at
+//! every moment, and the same files are read and written in all, but anonymous memory changes hands less often. What is
+//! left out are frames that a CPU's own list takes back and hands out again.
 
 use std::cell::RefCell;
 use std::rc::Rc;

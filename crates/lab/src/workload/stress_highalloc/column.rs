@@ -16,7 +16,8 @@ use crate::machine::{Setup, zones_of};
 pub(crate) enum Column {
     /// 3.13-rc2 with the first so many patches of the series.
     Patches(u8),
-    /// The same without the fair-zone policy, as before 3.12: the series suspects that it makes the faults worse. Not in its tables.
+    /// The same without the fair-zone policy, as before 3.12: the series suspects that it makes the faults worse. Not
+    /// in its tables.
     Unfair(u8),
     /// What this project does by default.
     Default,

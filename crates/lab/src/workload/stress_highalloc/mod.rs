@@ -1,8 +1,10 @@
-//! stress-highalloc: how many huge pages can be had from a busy machine, and from one at rest (Memory compaction efficiency improvements, 2013).
+//! stress-highalloc: how many huge pages can be had from a busy machine, and from one at rest (Memory compaction
+//! efficiency improvements, 2013).
 //!
-//! The benchmark of mmtests on the simulated machine: trees of kernel source are copied and built, and meanwhile, twice, a module asks
-//! for 95 percent of memory in huge pages, one every 125 ms. A third time it asks when everything is over, all files are
-//! deleted and all caches dropped. Columns are Linux 3.13 with the first so many patches of the series, and our default.
+//! The benchmark of mmtests on the simulated machine: trees of kernel source are copied and built, and meanwhile,
+//! twice, a module asks for 95 percent of memory in huge pages, one every 125 ms. A third time it asks when everything
+//! is over, all files are deleted and all caches dropped. Columns are Linux 3.13 with the first so many patches of the
+//! series, and our default.
 
 mod build;
 mod column;
@@ -47,7 +49,8 @@ pub(crate) struct StressHighallocArgs {
     memory: Memory,
     #[command(flatten)]
     runs: Runs,
-    /// Only these columns (2 to 6, default); all of them if none is given. 2-unfair to 6-unfair are 2 to 6 without the fair-zone policy
+    /// Only these columns (2 to 6, default); all of them if none is given. 2-unfair to 6-unfair are 2 to 6 without the
+    /// fair-zone policy
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<Column>,
     /// Only these flags (nothp, thp); both if none are given

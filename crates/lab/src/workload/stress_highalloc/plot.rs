@@ -111,7 +111,8 @@ fn chart(area: &DrawingArea<SVGBackend<'_>, Shift>, title: &str, set: &Set, line
     labels.background_style(WHITE.mix(0.8)).position(SeriesLabelPosition::LowerRight).draw().map_err(failed)
 }
 
-/// The zones at one moment: one cell a pageblock, its colour the type, its shade how much is held; the scanners' places framed.
+/// The zones at one moment: one cell a pageblock, its colour the type, its shade how much is held; the scanners' places
+/// framed.
 pub(super) fn map(map: &Map) -> anyhow::Result<String> {
     let rows = |blocks: usize| blocks.div_ceil(BLOCKS) as i32;
     let height: i32 = map.zones.iter().map(|zone| TITLE + rows(zone.blocks.len()) * CELL.1).sum();

@@ -1,5 +1,5 @@
-//! The size of the experiment. A smaller machine gets less of everything for a shorter time at the same rates, so that it comes to the same
-//! shares of memory.
+//! The size of the experiment. A smaller machine gets less of everything for a shorter time at the same rates, so that
+//! it comes to the same shares of memory.
 
 use pageblock_frame::{PAGE_SIZE, PAGEBLOCK_FRAMES};
 

@@ -17,8 +17,9 @@ use super::tree::{Copier, Deleter, Done, Tree};
 use crate::machine::costs::{MILLISECOND, SECOND};
 use crate::machine::{Actor, Fault, FileId, Machine, Next, Stream};
 
-/// Memory that the kernel takes at boot for good, in thousandths: tables by the size of memory, drivers, what the first processes
-/// need. By the series' numbers 14 percent of the huge pages cannot be had on an idle machine, of which 5 are not asked for.
+/// Memory that the kernel takes at boot for good, in thousandths: tables by the size of memory, drivers, what the first
+/// processes need. By the series' numbers 14 percent of the huge pages cannot be had on an idle machine, of which 5 are
+/// not asked for.
 const KERNEL: u64 = 25;
 /// Pages of programs that run all the time (daemons, the shell, the monitors of the benchmark): 60 MiB.
 const RESIDENT: u64 = 15_000;

@@ -1,5 +1,6 @@
-//! Which way the figures go, on machines small enough for a test: the directions that the published tables show. Everything is
-//! simulated, so that nothing here depends on the time that it takes; margins are far smaller than what the runs give.
+//! Which way the figures go, on machines small enough for a test: the directions that the published tables show.
+//! Everything is simulated, so that nothing here depends on the time that it takes; margins are far smaller than what
+//! the runs give.
 
 use std::num::NonZeroU32;
 
@@ -100,8 +101,9 @@ fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
     assert!(counter(&thp, MET, "Compaction free scanned") > counter(&thp, BASE, "Compaction free scanned"));
 }
 
-/// The seed: patches 5 and 6 add little success, and take two points of phase 3; where nobody wakes kswapd, which would clear the skip bits, they
-/// add scanning, 15 and 9 percent. Ten runs as the series': phase 3 of one run differs from the next by as much as eight points.
+/// The seed: patches 5 and 6 add little success, and take two points of phase 3; where nobody wakes kswapd, which would
+/// clear the skip bits, they add scanning, 15 and 9 percent. Ten runs as the series': phase 3 of one run differs from
+/// the next by as much as eight points.
 #[test]
 #[ignore = "long: `./ci.sh experiments` runs it"]
 fn patches_5_and_6_add_looks_rather_than_huge_pages() {
@@ -116,11 +118,11 @@ fn patches_5_and_6_add_looks_rather_than_huge_pages() {
     assert!(last >= after && last < 1.5 * after, "patch 6: {after} to {last}");
 }
 
-/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a machine of the series'
-/// size only phases 1 and 2 are better without it here (docs/experiments.md).
+/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a
+/// machine of the series' size only phases 1 and 2 are better without it here (docs/experiments.md).
 ///
-/// Twelve runs: with the policy, a run of phase 3 ends far below the mean or far above it, so that the mean of four runs is noise.
-/// Other seeds and 1 GiB give the same direction (`notebook/2026-11-22-fair-zones.md`).
+/// Twelve runs: with the policy, a run of phase 3 ends far below the mean or far above it, so that the mean of four
+/// runs is noise. Other seeds and 1 GiB give the same direction (`notebook/2026-11-22-fair-zones.md`).
 #[test]
 #[ignore = "long: `./ci.sh experiments` runs it"]
 fn the_fair_zone_policy_makes_the_faults_worse() {
@@ -143,8 +145,8 @@ fn the_default_gets_more_than_the_whole_series() {
             let (theirs, own) = (series.success(phase).mean, ours.success(phase).mean);
             assert!(own >= theirs + 10.0, "{}, phase {}: {theirs} and {own}", flags.name(), phase + 1);
         }
-        // A quarter is the figure to reach. The smaller the machine, the less Linux scans before it gives up: with huge page flags a third on
-        // this one, a ninth with 1 GiB.
+        // A quarter is the figure to reach. The smaller the machine, the less Linux scans before it gives up: with huge
+        // page flags a third on this one, a ninth with 1 GiB.
         let most = if flags == Flags::Nothp { 0.25 } else { 0.5 };
         let scanned = (scanned_each(series), scanned_each(ours));
         assert!(scanned.1 <= most * scanned.0, "{}: {scanned:?} frames for each huge page", flags.name());

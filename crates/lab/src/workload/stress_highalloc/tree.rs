@@ -12,7 +12,8 @@ use crate::machine::{Actor, FileId, Machine, Next, Stream};
 const FILES: u64 = 36_800;
 /// Of those, headers that builds look into, in thousandths.
 const HEADERS: usize = 120;
-/// Sizes in pages, and how many of a hundred files are up to that large: 3.3 pages in the mean, as 420 MB in 4 KiB pages come to.
+/// Sizes in pages, and how many of a hundred files are up to that large: 3.3 pages in the mean, as 420 MB in 4 KiB
+/// pages come to.
 const SIZES: [(u32, u32, u32); 5] = [(50, 1, 1), (73, 2, 2), (87, 3, 4), (98, 5, 15), (100, 16, 60)];
 
 /// Files of a directory, in the mean.

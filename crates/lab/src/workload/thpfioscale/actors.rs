@@ -19,8 +19,9 @@ pub(super) type Going = Rc<Cell<bool>>;
 /// Files of a writer, and of the reader that follows it; each pair has a directory of its own.
 pub(super) type Files = Rc<RefCell<Vec<FileId>>>;
 
-/// Writes new files in turn, a page of each, until all are whole: fio goes round its open files (`file_service_type`, by default
-/// `roundrobin`), and has all of them open (`openfiles`, by default `nrfiles`), since the benchmark's job for writing says nothing else.
+/// Writes new files in turn, a page of each, until all are whole: fio goes round its open files (`file_service_type`,
+/// by default `roundrobin`), and has all of them open (`openfiles`, by default `nrfiles`), since the benchmark's job
+/// for writing says nothing else.
 pub(super) struct Writer {
     pub(super) files: Files,
     pub(super) count: u32,
@@ -53,7 +54,8 @@ impl Actor for Writer {
     }
 }
 
-/// Reads pages of a file at random, and then of another one. What it once opened stays open, as its files are no more than it may have open.
+/// Reads pages of a file at random, and then of another one. What it once opened stays open, as its files are no more
+/// than it may have open.
 pub(super) struct Reader {
     pub(super) files: Files,
     pub(super) going: Going,

@@ -10,8 +10,8 @@ use crate::machine::{Drive, Setup, zones_of};
 const WHOLE: u64 = 32 << 30;
 /// Part of it below 4 GiB, in thousandths, less a hole of 1 GiB for devices.
 const DMA32: u64 = 94;
-/// `min_free_kbytes` as khugepaged raises it on the published machine: two pageblocks and nine for migrate types, for each of three
-/// zones.
+/// `min_free_kbytes` as khugepaged raises it on the published machine: two pageblocks and nine for migrate types, for
+/// each of three zones.
 const RAISED: u64 = (2 + 9) * 3 * 2048;
 
 /// What the machine follows.
@@ -123,8 +123,9 @@ impl Block {
         setup.memory.cpu_nodes = (0..nodes).flat_map(|n| vec![NodeId::new(n as u8); self.cpus() as usize]).collect();
         setup.marks_second_use = true;
         setup.is_xfs = true;
-        // The series does not name the disk. With a spinning one the readers get through a hundredth of this in the time that writing took, memory
-        // stays in the order in which it was written, and an eighth of the huge pages comes without advice: in the series it was 1 percent.
+        // The series does not name the disk. With a spinning one the readers get through a hundredth of this in the
+        // time that writing took, memory stays in the order in which it was written, and an eighth of the huge pages
+        // comes without advice: in the series it was 1 percent.
         setup.drive = Drive::Flash;
         setup.seed(seed)
     }

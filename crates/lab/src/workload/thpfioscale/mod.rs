@@ -1,8 +1,9 @@
-//! thpfioscale: how often migrate types are mixed while small files fill memory, and what huge pages cost then (Fragmentation avoidance and stalls, 2018).
+//! thpfioscale: how often migrate types are mixed while small files fill memory, and what huge pages cost then
+//! (Fragmentation avoidance and stalls, 2018).
 //!
-//! Four writers write files of 64 KiB, 1.5 times the memory in total, a page of each in turn while all are open; then four readers read them at
-//! random; then threads touch 3/8 of the first node as huge pages, while the readers go on. Under Linux 4.20-rc1 without and with the patches of the
-//! series of 2018, and under our default.
+//! Four writers write files of 64 KiB, 1.5 times the memory in total, a page of each in turn while all are open; then
+//! four readers read them at random; then threads touch 3/8 of the first node as huge pages, while the readers go on.
+//! Under Linux 4.20-rc1 without and with the patches of the series of 2018, and under our default.
 
 mod actors;
 mod column;

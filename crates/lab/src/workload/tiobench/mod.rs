@@ -1,9 +1,9 @@
 //! tiobench (Fair zone policy, 2014): files twice as large as memory, written and read by 1 to 16 threads.
 //!
-//! A run writes the files from start to end, writes random blocks, reads from start to end, and reads random blocks; one file for each
-//! thread, blocks of 4 KiB, for every number of threads on the same machine. Beside throughput and the longest wait stands what
-//! the series' argument is about: how allocations and scanning spread over DMA32 and Normal, under Linux 3.16 and what the series
-//! changed in it, and under our default.
+//! A run writes the files from start to end, writes random blocks, reads from start to end, and reads random blocks;
+//! one file for each thread, blocks of 4 KiB, for every number of threads on the same machine. Beside throughput and
+//! the longest wait stands what the series' argument is about: how allocations and scanning spread over DMA32 and
+//! Normal, under Linux 3.16 and what the series changed in it, and under our default.
 //!
 //! * [`variant`]: whose rules; [`scale`]: the published machine at any size
 //! * `phase`: the threads; `measure`: the runs; `published`: the published tables

@@ -114,7 +114,8 @@ impl Actor for Thread {
     }
 }
 
-/// Lets one thread a file do `blocks` blocks each, all of the file if that is random; after writing, waits until all is on the disk.
+/// Lets one thread a file do `blocks` blocks each, all of the file if that is random; after writing, waits until all is
+/// on the disk.
 pub(crate) fn run(machine: &Machine, op: Op, files: &[FileId], random_blocks: u32) -> anyhow::Result<Figures> {
     let board = Rc::new(Board::default());
     let began = machine.now();

@@ -18,7 +18,8 @@ pub(crate) struct Line {
     pub(crate) restored: Option<f64>,
 }
 
-/// A figure of a whole run under three kernels: pages scanned a second in a zone, or seconds ("User", "System", "Elapsed").
+/// A figure of a whole run under three kernels: pages scanned a second in a zone, or seconds ("User", "System",
+/// "Elapsed").
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Named {
     #[serde(alias = "zone", alias = "metric")]

@@ -1,9 +1,9 @@
 //! The published machine, scaled: zones in the same proportion, and watermarks that keep the dead band.
 //!
-//! On 8 GiB the allocator stops in DMA32 at low + reserve = 1338 + 4960 frames, and kswapd without class zone acts below high = 1606,
-//! or 2944 with the gap. So the zone is frozen because reserve > high - low, with and without the gap. Watermarks go with the root of
-//! memory and the reserve with memory itself: on a small machine Linux's own watermarks would be too large for that. There they are
-//! as large as the condition permits.
+//! On 8 GiB the allocator stops in DMA32 at low + reserve = 1338 + 4960 frames, and kswapd without class zone acts
+//! below high = 1606, or 2944 with the gap. So the zone is frozen because reserve > high - low, with and without the
+//! gap. Watermarks go with the root of memory and the reserve with memory itself: on a small machine Linux's own
+//! watermarks would be too large for that. There they are as large as the condition permits.
 
 use pageblock_buddy::min_free_kbytes;
 use pageblock_frame::PAGE_SIZE;
@@ -26,7 +26,8 @@ pub(crate) fn setup(bytes: u64, variant: Variant, seed: u64) -> Setup {
     Setup { shrink: variant.shrink(), ..setup }
 }
 
-/// `min_free_kbytes`, in KiB: Linux's, but so little that 1.5 times DMA32's min, which is batch and gap, stays a fifth below its reserve.
+/// `min_free_kbytes`, in KiB: Linux's, but so little that 1.5 times DMA32's min, which is batch and gap, stays a fifth
+/// below its reserve.
 pub(crate) fn min_free(bytes: u64) -> u64 {
     let frames = bytes / PAGE_SIZE;
     let reserve = frames * (1000 - DMA32) / 1000 / RESERVE_RATIO;

@@ -32,8 +32,8 @@ pub(crate) struct Run {
     pub(crate) passes: Vec<Pass>,
     /// Frames looked at while the second file was read.
     pub(crate) scanned_passes: Pair,
-    /// Pages at the end of a third file, twice as large as memory, none of which was gone when it had been read: the accesses within
-    /// which a page is seen again.
+    /// Pages at the end of a third file, twice as large as memory, none of which was gone when it had been read: the
+    /// accesses within which a page is seen again.
     pub(crate) cycle: u64,
     pub(crate) scanned_cycle: Pair,
     /// Fewest free frames of DMA32 until then; its min and low with reserve.
@@ -150,8 +150,8 @@ struct Release {
     returned: u64,
 }
 
-/// The kernel takes DMA32 below its high watermark, and a quarter of memory is read; then it gives back what it took, and as much is read
-/// again.
+/// The kernel takes DMA32 below its high watermark, and a quarter of memory is read; then it gives back what it took,
+/// and as much is read again.
 fn release(scene: &Scene, high: u64) -> anyhow::Result<Release> {
     let wanted = scene.free().dma32.saturating_sub(high * 3 / 4);
     let scanned = scene.scanned();

@@ -73,7 +73,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Boots it. Readers differ by where on the disk their files lie and how much of memory the kernel has, both by the seed.
+    /// Boots it. Readers differ by where on the disk their files lie and how much of memory the kernel has, both by the
+    /// seed.
     pub(crate) fn boot(bytes: u64, variant: Variant, seed: u64) -> anyhow::Result<Self> {
         let machine = Machine::boot(&scale::setup(bytes, variant, seed))?;
         machine.skip_disk(seed * 1000);

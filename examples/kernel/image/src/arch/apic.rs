@@ -31,8 +31,8 @@ const INIT: u32 = 5 << 8;
 const STARTUP: u32 = 6 << 8;
 
 fn read(register: u64) -> u32 {
-    // SAFETY: the local interrupt controller is there on every x86_64 processor, at this address until moved; reading these
-    // registers has no effect.
+    // SAFETY: the local interrupt controller is there on every x86_64 processor, at this address until moved; reading
+    // these registers has no effect.
     unsafe { phys_ptr::<u32>(BASE + register).read_volatile() }
 }
 

@@ -1,8 +1,9 @@
 //! Segments and interrupt stacks, one set a CPU.
 //!
-//! Rust code keeps up to 128 bytes below its stack pointer (the red zone: the host target's libcore is built with it), so
-//! **no vector may run on the interrupted stack**: each has a slot of the interrupt stack table. Interrupts do not nest
-//! (interrupt gates), so they share one; a second exception while one is handled would overwrite the first and is fatal.
+//! Rust code keeps up to 128 bytes below its stack pointer (the red zone: the host target's libcore is built with it),
+//! so **no vector may run on the interrupted stack**: each has a slot of the interrupt stack table. Interrupts do not
+//! nest (interrupt gates), so they share one; a second exception while one is handled would overwrite the first and is
+//! fatal.
 
 use pageblock_frame::sync::Once;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};

@@ -64,8 +64,8 @@ fn shoot(address: u64) {
     drop(sender);
 }
 
-/// Answers a shoot-down that waits for this CPU. Not interruptible: the interrupt would answer in between, and this answer
-/// then count for the next question.
+/// Answers a shoot-down that waits for this CPU. Not interruptible: the interrupt would answer in between, and this
+/// answer then count for the next question.
 pub fn serve() {
     let bit = 1 << cpu::current().index();
     interrupts::without_interrupts(|| {

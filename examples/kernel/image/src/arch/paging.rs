@@ -1,7 +1,7 @@
 //! Page tables: a direct map of all memory, and the mapper over it.
 //!
-//! The boot code mapped the first 4 GiB. What lies above is added here, with tables taken from the memory behind the kernel
-//! image, because there is no allocator yet.
+//! The boot code mapped the first 4 GiB. What lies above is added here, with tables taken from the memory behind the
+//! kernel image, because there is no allocator yet.
 
 use core::ops::Range;
 
@@ -49,8 +49,8 @@ unsafe fn root() -> &'static mut PageTable {
     unsafe { &mut *phys_ptr(frame.start_address().as_u64()) }
 }
 
-/// Extends the direct map to all of `boot`'s memory; returns the physical memory that the kernel now occupies: the image
-/// and the tables behind it.
+/// Extends the direct map to all of `boot`'s memory; returns the physical memory that the kernel now occupies: the
+/// image and the tables behind it.
 ///
 /// # Panics
 /// The memory behind the image cannot hold the tables.

@@ -1,4 +1,5 @@
-//! From the firmware to `kmain`: assembly entry, what the boot protocol hands over, memory primitives, the command line.
+//! From the firmware to `kmain`: assembly entry, what the boot protocol hands over, memory primitives, the command
+//! line.
 
 pub mod cmdline;
 mod mem;

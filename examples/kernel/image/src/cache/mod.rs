@@ -1,9 +1,9 @@
-//! A page cache: pages of one file, kept in frames for as long as there are enough of them. It is this kernel's [`Reclaim`]; its
-//! pages can be moved as well.
+//! A page cache: pages of one file, kept in frames for as long as there are enough of them. It is this kernel's
+//! [`Reclaim`]; its pages can be moved as well.
 //!
-//! A page's contents follow from its number and a version, which every write raises. The disk behind the file compresses as well
-//! as that allows: it keeps the version. So a frame that somebody else writes to, or a page that is dropped before it was written
-//! back, is found out.
+//! A page's contents follow from its number and a version, which every write raises. The disk behind the file
+//! compresses as well as that allows: it keeps the version. So a frame that somebody else writes to, or a page that is
+//! dropped before it was written back, is found out.
 //!
 //! | field of a page | legal values | who may change it |
 //! |---|---|---|
