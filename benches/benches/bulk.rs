@@ -13,7 +13,7 @@ use pageblock_benches::two::{Locked, Other, PerCpuDepot, Shared};
 use pageblock_benches::{POOL, loops};
 use pageblock_testkit::conformance::peers::{FrameAlloc, Summary};
 
-/// Repeats `pass`, which returns what counts of it.
+/// Repeats `pass`, which returns the time that counts.
 fn repeat(passes: u64, mut pass: impl FnMut() -> Duration) -> Duration {
     (0..passes).map(|_| pass()).sum()
 }
@@ -52,7 +52,7 @@ fn bulk<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     }
 }
 
-/// What one thread takes another gives back, all of it: not for the floors, whose stacks are all that there is and
+/// One thread takes blocks, another gives all back: not for the floors, since their stacks hold everything and
 /// would overflow.
 fn by_another<S: Shared>(group: &mut BenchmarkGroup<'_, WallTime>) {
     become_cpu(0);

@@ -6,7 +6,7 @@ use pageblock::{Gfp, Order};
 use pageblock_benches::machine::Machine;
 use pageblock_benches::{Frames, POOL};
 
-/// What is measured: here 16 large folios that live together.
+/// The load to measure: here 16 large folios that live together.
 fn workload(machine: &Machine) {
     let frames = machine.allocator();
     let folios: Vec<_> = (0..16).map(|_| frames.alloc_order(Order::saturating(4), Gfp::HIGHUSER_MOVABLE)).collect();

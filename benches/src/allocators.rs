@@ -34,7 +34,7 @@ pub(crate) fn refused(order: u8) -> ! {
     panic!("a block of order {order} was refused, or its free")
 }
 
-/// Does nothing, opaquely: what a loop costs without an allocator.
+/// Does nothing, opaquely: the cost of a loop without an allocator.
 #[derive(Debug)]
 pub struct Nothing;
 

@@ -34,7 +34,7 @@ unsafe impl Migrate for Stone {
     }
 }
 
-/// A zone of [`BLOCKS`] movable pageblocks full of single frames that nobody can move, and of so many more with every
+/// A zone of [`BLOCKS`] movable pageblocks full of single frames that cannot be moved, and of so many more with every
 /// second one free: there is room, but no pageblock can be emptied.
 ///
 /// # Panics
@@ -57,7 +57,7 @@ pub fn unsuitable(half_free: u64) -> Stored<Zone<'static>> {
     stored
 }
 
-/// Looks for a pageblock to empty, `runs` times, without what earlier runs had noted: every pageblock is read through.
+/// Looks for a pageblock to empty, `runs` times, without the notes of earlier runs: every pageblock is read through.
 /// The look that chooses them is counted by [`scan_free`].
 ///
 /// # Panics
@@ -74,7 +74,7 @@ pub fn scan_migrate(runs: u64) {
     }
 }
 
-/// The same with what earlier runs had noted: every pageblock is looked at, as a source and as a target, and none is
+/// The same with the notes of earlier runs: every pageblock is looked at, as a source and as a target, and none is
 /// read.
 ///
 /// # Panics

@@ -1,4 +1,4 @@
-//! Two bare floors: what the least that could be called a per-CPU list costs in the same program.
+//! Two bare floors: the cost of the least that could be called a per-CPU list in the same program.
 //!
 //! Each CPU has an array of frame numbers and its length, behind a pointer; with `STATE` there is one byte a frame,
 //! checked and set. The pointer is found by the CPU's number or, with `WORD`, in a thread-local variable. No lists by

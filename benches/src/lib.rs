@@ -2,11 +2,11 @@
 //!
 //! * [`Frames`]: an allocator as the loops see it; [`allocators`] has the adapters, [`peers`] more of them, [`machine`]
 //!   the whole allocator's
-//! * [`loads`]: what is asked for and given back, decided before; [`loops`]: single calls over and over; [`traces`]:
+//! * [`loads`]: requests and frees, decided before; [`loops`]: single calls over and over; [`traces`]:
 //!   recordings
-//! * [`rows`]: what is measured, by name; [`table`]: how names are found and figures written; [`tool`]: the valgrind
+//! * [`rows`]: the measured values, by name; [`table`]: how names are found and figures written; [`tool`]: the valgrind
 //!   tool's other side
-//! * [`compaction`]: zones in which its scanners find nothing; [`moves`]: what it costs where they find something
+//! * [`compaction`]: zones in which its scanners find nothing; [`moves`]: the cost where they find something
 //! * [`floor`]: the least that a per-CPU list could cost; [`two`]: two threads; [`ratios`]: times against both
 //!
 //! `unsafe` is where a zone or an allocator owns its storage through the testkit, and where frames without anything

@@ -39,7 +39,7 @@ impl Orders {
 /// How long blocks live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lifetimes {
-    /// What is freed is any live block.
+    /// Any live block is freed.
     Random,
     /// Four of five blocks live for 64 further allocations, the others as with [`Lifetimes::Random`].
     MostlyShort,
@@ -73,7 +73,7 @@ impl Step {
 }
 
 /// Decides the steps of a load on a pool: live frames are held in a band around the occupancy, each step inside the
-/// band is an allocation or a free by the toss of a coin. Steps are decided some at a time, so that what was refused
+/// band is an allocation or a free by the toss of a coin. Steps are decided some at a time, so that a refused request
 /// counts as not live afterwards.
 #[derive(Debug)]
 pub struct Load {
@@ -91,13 +91,13 @@ pub struct Load {
     /// Those that die soon, with the number of allocations at which they do.
     short: VecDeque<(u64, Step)>,
     vacant: Vec<u32>,
-    /// What stands in each slot.
+    /// Content of each slot.
     blocks: Vec<u64>,
     /// Requests that were refused.
     refused: u64,
 }
 
-/// What stands in a slot whose allocation was refused.
+/// Content of a slot after a refused allocation.
 const NONE: u64 = u64::MAX;
 
 /// Steps that are decided at once.
@@ -226,7 +226,7 @@ impl Load {
         if grow || self.lasting.is_empty() { self.alloc() } else { self.free_any() }
     }
 
-    /// The free of a short-lived block whose time has come.
+    /// The free of a short-lived block that is due.
     fn due(&mut self) -> Option<Step> {
         let &(end, block) = self.short.front()?;
         if end > self.allocations {
@@ -345,7 +345,7 @@ impl Turns {
     pub const ONE: Self = Self { cpus: 1, steps: u32::MAX };
 }
 
-/// Whose turn it is.
+/// The CPU that has its turn.
 #[derive(Debug, Default)]
 struct Turn {
     cpu: u32,

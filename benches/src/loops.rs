@@ -55,7 +55,7 @@ pub fn shuffle<T>(frames: &mut [T]) {
     frames.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(7));
 }
 
-/// Room for what an allocator calls `frames` frames, touched.
+/// Room for `frames` frames in an allocator's units, touched.
 #[must_use]
 pub fn frame_numbers(frames: u64) -> Vec<u64> {
     vec![u64::MAX; frames as usize]

@@ -15,15 +15,15 @@ pub const MOST_CPUS: usize = 64;
 thread_local! {
     /// Which CPU a thread is. One load through a segment register, as in a kernel.
     static CPU: Cell<u32> = const { Cell::new(0) };
-    /// What the allocator keeps on the CPU that a thread is.
+    /// The allocator's word on the CPU that a thread is.
     static WORD: Cell<PerCpuPtr> = const { Cell::new(PerCpuPtr::new()) };
-    /// What it keeps on the others that the thread has been.
+    /// Its words on the others that the thread has been.
     static WORDS: [Cell<PerCpuPtr>; MOST_CPUS] = const { [const { Cell::new(PerCpuPtr::new()) }; MOST_CPUS] };
-    /// What answers a kick of a CPU that the thread emulates.
+    /// Answer to a kick of a CPU that the thread emulates.
     static ANSWER: Cell<Option<&'static dyn Answer>> = const { Cell::new(None) };
 }
 
-/// An allocator whose CPUs can be kicked.
+/// An allocator with CPUs that can be kicked.
 trait Answer {
     fn answer(&self);
 }
@@ -47,7 +47,7 @@ pub fn current_cpu() -> u32 {
     CPU.get()
 }
 
-/// Forgets what the thread's CPUs keep, so that the next allocator they use has it.
+/// Clears the words of the thread's CPUs, so that the next allocator they use has it.
 fn forget() {
     WORD.set(PerCpuPtr::new());
     WORDS.with(|words| words.iter().for_each(|word| word.set(PerCpuPtr::new())));
@@ -135,7 +135,7 @@ pub struct Machine<const CPUS: usize = 2, const WORD: bool = true, const HARD: b
 /// All CPUs are one thread.
 pub type Emulated<const CPUS: usize> = Machine<CPUS, true, false, true>;
 
-/// What the loops ask for.
+/// Requests of the loops.
 pub const GFP: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 /// The address at which memory begins.

@@ -49,7 +49,7 @@ impl Freed {
     }
 }
 
-/// What it cost.
+/// Its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// Pageblocks made.
@@ -58,7 +58,7 @@ pub struct Cost {
     pub moved: u64,
     /// Frames that both scanners looked at.
     pub scanned: u64,
-    /// Frames that had to be moved for so many by whoever knew all: what was in use in the emptiest pageblocks that can
+    /// Frames that had to be moved for so many with full knowledge: those in use in the emptiest pageblocks that can
     /// be emptied.
     pub least: u64,
 }
@@ -105,7 +105,7 @@ unsafe impl Migrate for Owner {
     }
 }
 
-/// A zone that is being filled and emptied, and who has its frames: nobody or the kernel (`None`), or the owner.
+/// A zone that is being filled and emptied, and the holders of its frames: none or the kernel (`None`), or the owner.
 struct Filling {
     zone: Stored<Zone<'static>>,
     owned: Vec<Option<bool>>,
@@ -185,12 +185,12 @@ fn half_full(freed: Freed, seed: u64) -> HalfFull {
         Freed::Objects => filling.objects(),
     }
     let Filling { zone, owned, .. } = filling;
-    // What is whole already is not to be made.
+    // Pageblocks that are whole already are not to be made.
     while zone.alloc::<Quiet>(PAGEBLOCK_ORDER, MigrateType::Movable, AllocFlags::empty()).is_some() {}
     HalfFull { zone, owner: Owner(RefCell::new(owned)) }
 }
 
-/// A zone of which half has been freed, none of its pageblocks whole, and who owns the rest.
+/// A zone of which half has been freed, none of its pageblocks whole, and the owners of the rest.
 #[derive(Debug)]
 pub struct HalfFull {
     zone: Stored<Zone<'static>>,
@@ -233,9 +233,9 @@ impl HalfFull {
         }
     }
 
-    /// Frames in use in each pageblock that can be emptied, the emptiest first. Nobody can make `n` of them free with
-    /// fewer moves than the first `n` have frames in use together: each of those must leave, and nothing that moves
-    /// makes another pageblock emptier than it was.
+    /// Frames in use in each pageblock that can be emptied, the emptiest first. No method can make `n` of them free
+    /// with fewer moves than the first `n` have frames in use together: each of those must leave, and nothing that
+    /// moves makes another pageblock emptier than it was.
     fn in_use(&self) -> Vec<u64> {
         let owned = self.owner.0.borrow();
         let mut all: Vec<u64> = (0u32..)

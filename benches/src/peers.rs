@@ -79,7 +79,7 @@ impl core::fmt::Debug for BuddySlab {
     }
 }
 
-/// What `buddy-slab-allocator` asks of its platform.
+/// Platform of `buddy-slab-allocator`.
 struct Identity;
 
 #[ax_crate_interface::impl_interface]
@@ -97,7 +97,7 @@ impl Frames for BuddySlab {
     #[expect(unsafe_code, reason = "the peer's seam")]
     fn new(frames: u64) -> Self {
         let bytes = frames as usize * PAGE;
-        // Its metadata precede what it manages, which shall be all of the pool and aligned.
+        // Its metadata precede its frames, which shall be all of the pool and aligned.
         let metadata = BuddyAllocator::<PAGE>::required_meta_size(bytes) + PAGE;
         let room = metadata.next_multiple_of(PAGE << 10);
         let memory = memory(room + bytes);
@@ -122,7 +122,7 @@ impl Frames for BuddySlab {
 }
 
 /// Allocates blocks of all orders until none is left, on two CPUs in turn: no frame twice, every block aligned to its
-/// size, and all frames can be had again when all were freed. `unit` is what the allocator counts in: frames or bytes.
+/// size, and all frames can be had again when all were freed. `unit` is the allocator's unit: frames or bytes.
 /// Returns how many frames it gave.
 ///
 /// # Panics

@@ -64,7 +64,7 @@ fn alone(count: usize, mut one: impl FnMut() -> f64) -> f64 {
     median((0..count).map(|_| one()).collect()).unwrap_or(f64::NAN)
 }
 
-/// The same beside another thread, whose rounds are as long as a sample.
+/// The same beside another thread, with rounds as long as a sample.
 fn together(count: usize, progress: &Progress, mut one: impl FnMut() -> f64) -> Option<f64> {
     let mut samples = Vec::new();
     for _ in 0..20 * count {
@@ -81,7 +81,7 @@ fn together(count: usize, progress: &Progress, mut one: impl FnMut() -> f64) -> 
     median(samples).filter(|_| count > 0)
 }
 
-/// What each CPU has done before its pairs.
+/// Work of each CPU before its pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Before {
     /// Nothing: the first refills of the two may be neighbours.
@@ -132,7 +132,7 @@ impl<H: Frames> Mixing<H> {
         Self { frames, load }
     }
 
-    /// Does steps. Only what the allocator does is timed.
+    /// Does steps. Only the allocator's work is timed.
     fn sample(&mut self, steps: usize) -> f64 {
         let steps = self.load.steps(steps);
         sample(steps.len() as u64, || self.load.run(&mut self.frames, &steps))

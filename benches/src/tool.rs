@@ -1,9 +1,9 @@
-//! The program's side of the valgrind tool in `tool/lines.c`: what it counts is read while the program runs, so that a
+//! The program's side of the valgrind tool in `tool/lines.c`: its counts are read while the program runs, so that a
 //! single call can be counted. Without the tool every question is answered with 0.
 
 use pageblock_frame::sync::{Ordering, compiler_fence};
 
-/// What counts in [`Figures`].
+/// Accesses that count in [`Figures`].
 const CPU: u64 = 0x4C4E_0001;
 const COUNT: u64 = CPU + 1;
 const RESET: u64 = CPU + 2;
@@ -20,7 +20,7 @@ fn request(code: u64, first: u64, second: u64) -> u64 {
     let arguments = [code, first, second, 0, 0, 0];
     let mut answer = 0_u64;
     // SAFETY: rotations that add up to nothing and an exchange of a register with itself, in which valgrind sees a
-    // request; it writes `answer`, and what the request names: a `Figures` that its caller lends.
+    // request; it writes `answer`, and the target that the request names: a `Figures` that its caller lends.
     unsafe {
         core::arch::asm!(
             "rol rdi, 3",
@@ -89,7 +89,7 @@ pub fn watched<R>(work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Sets what was counted to zero. Lines stay with the CPUs that have them.
+/// Sets the counts to zero. Lines stay with the CPUs that have them.
 pub fn reset() {
     request(RESET, 0, 0);
 }
@@ -99,13 +99,13 @@ pub fn except(start: usize, end: usize) {
     request(EXCEPT, start as u64, end as u64);
 }
 
-/// What has been counted in [`watched`] calls since the [`reset`].
+/// Counts in [`watched`] calls since the [`reset`].
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Figures {
-    /// Lines that moved because a CPU read what another had written.
+    /// Lines that moved because a CPU read after another's write.
     pub moved_by_reads: u64,
-    /// Lines that moved because a CPU wrote what others had.
+    /// Lines that moved because a CPU wrote a line that others had.
     pub moved_by_writes: u64,
     /// Atomic read-modify-writes.
     pub read_modify_writes: u64,
@@ -127,7 +127,7 @@ pub struct Figures {
     pub acquisitions: u64,
 }
 
-/// What has been counted.
+/// The counts.
 #[must_use]
 pub fn figures() -> Figures {
     let mut figures = Figures::default();

@@ -1,8 +1,8 @@
 //! Recorded traces of Linux, replayed through any allocator: which frames were in use at the start, then every
 //! allocation and free, on the CPU that made it, without migrate types.
 //!
-//! Traces are those of the tree and of the folder that `PAGEBLOCK_TRACES` names. What is read of one is kept beside the
-//! program.
+//! Traces are those of the tree and of the folder that `PAGEBLOCK_TRACES` names. The parsed form of one is kept beside
+//! the program.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ use crate::machine::become_cpu;
 const PAGEBLOCK: u32 = 512;
 const PAGEBLOCK_ORDER: u8 = 9;
 
-/// What happens to a block of frames.
+/// Events of a block of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// It is in use when the recording begins.
@@ -85,10 +85,10 @@ pub fn found() -> Vec<(String, PathBuf)> {
 }
 
 impl Trace {
-    /// Reads the recording in a folder, or what was kept of it.
+    /// Reads the recording in a folder, or its kept form.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// The file that cannot be read.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let name = folder.file_name().unwrap_or_default();
         let kept = std::env::current_exe()?.with_file_name("traces").join(name);
@@ -219,7 +219,7 @@ impl<A: Frames> Replay<A> {
     }
 
     fn alloc(&mut self, pfn: u32, order: u8) {
-        // What the trace allocates was free: frames that it seems to hold went without an event.
+        // Frames that the trace allocates were free: frames that it seems to hold went without an event.
         self.free(pfn, order);
         let Some(ours) = self.allocator.alloc(order) else {
             self.refused += 1;

@@ -17,20 +17,20 @@ type P = Host<40>;
 /// First frame of the zone.
 const BASE: u64 = 0x1000;
 
-/// What happens to the zone.
+/// Operations on the zone.
 #[derive(Clone, Debug, Arbitrary)]
 enum Act {
     /// Single frames or small blocks, for that many requests.
     Alloc { order: u8, kind: u8, times: u8 },
-    /// Gives up the blocks whose frame number is a multiple of this.
+    /// Gives up the blocks at multiples of this frame number.
     Thin { every: u8 },
     /// Gives up one block.
     Free { which: u16 },
     /// Pins a movable block, or unpins it.
     Pin { which: u16, pinned: bool },
-    /// Runs compaction; `faults` is what the owner does in its calls.
+    /// Runs compaction; `faults` are the owner's faults in its calls.
     Compact { config: u8, order: u8, how: u8, faults: Vec<u8> },
-    /// Forgets what compaction remembers.
+    /// Clears compaction's memory.
     Reset,
 }
 
@@ -195,7 +195,7 @@ fn give_up(zone: &Zone<'_>, owner: &Movables, (pfn, order): (Pfn, Order)) {
     }
 }
 
-/// First the size of the zone, then what happens to it.
+/// First the size of the zone, then its operations.
 ///
 /// # Panics
 /// At the first thing that is not as it should be.

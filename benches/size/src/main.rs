@@ -1,5 +1,5 @@
-//! Initialises an allocator from a memory map, allocates a block and frees it. It is never run: its size is what is
-//! asked about.
+//! Initialises an allocator from a memory map, allocates a block and frees it. It is never run: its size is
+//! measured.
 
 #![no_std]
 #![no_main]

@@ -74,7 +74,7 @@ fn measure(rows: &[Row], kind: Kind, tool: &str, patterns: &[&str]) -> ExitCode 
     code
 }
 
-/// The group of rows whose dearest is printed as well.
+/// The group of rows of which the dearest is printed as well.
 const DEAREST: &str = "facade.dearest";
 
 fn dearest_of(lines: &str) -> Option<u64> {
@@ -82,7 +82,7 @@ fn dearest_of(lines: &str) -> Option<u64> {
     figures.filter_map(|(_, figure)| figure.parse().ok()).max()
 }
 
-/// Reads the recordings that are replayed, so that counted programs find what is kept of them.
+/// Reads the recordings that are replayed, so that counted programs find their kept form.
 fn keep_traces(rows: &[&Row]) {
     let is_used = |name: &str| rows.iter().any(|row| row.names.iter().any(|row| row.contains(name)));
     for (name, folder) in found().into_iter().filter(|(name, _)| is_used(name)) {
@@ -92,7 +92,7 @@ fn keep_traces(rows: &[&Row]) {
     }
 }
 
-/// What a process of its own prints that measures the row.
+/// Output of a process of its own that measures the row.
 fn measured(row: &Row, tool: &str) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let lines = match row.kind {

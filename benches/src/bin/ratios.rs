@@ -10,7 +10,7 @@ use pageblock_benches::ratios::{Before, Freeing, Times, bulk, mix, pair, remote}
 use pageblock_benches::two::{Locked, PerCpuDepot, Shared};
 use pageblock_testkit::conformance::peers::{FrameAlloc, Summary};
 
-/// A loop on one allocator: the allocator's name, and what makes the lines.
+/// A loop on one allocator: the allocator's name, and the maker of the lines.
 type Loop = (&'static str, fn(&'static str) -> Vec<Line>);
 
 struct Line {
@@ -55,7 +55,7 @@ fn print(lines: &[Line]) {
 
 fn pairs<S: Shared, const ORDER: u8>(group: &'static str) -> Vec<Line> {
     let mut lines = vec![Line { group, name: S::NAME, times: pair::<S, ORDER>(Before::Work) }];
-    // A depot or a bare stack keeps nothing of what was before.
+    // A depot or a bare stack keeps nothing of earlier steps.
     if S::NAME == <Machine as Shared>::NAME {
         lines.push(Line { group, name: "pageblock, fresh", times: pair::<S, ORDER>(Before::Nothing) });
     }

@@ -1,4 +1,4 @@
-//! Instructions of the facade's calls in loops, net of what the loop itself executes.
+//! Instructions of the facade's calls in loops, net of the loop's own.
 
 use pageblock::{Gfp, Order};
 
@@ -15,10 +15,10 @@ type Ours = Emulated<2>;
 /// The platform of the first example: no word, and nothing that a platform need not have.
 type Simple = Machine<2, false>;
 
-/// Steps before and in what is counted.
+/// Steps before and in the count.
 const AGE: usize = 300_000;
 const STEPS: usize = 200_000;
-/// Pairs before and in what is counted.
+/// Pairs before and in the count.
 const WARM: u64 = 1_000;
 /// Instructions of a pair beyond which it is not counted longer: some allocators search.
 const DEAR: u64 = 5_000;

@@ -1,4 +1,4 @@
-//! Instructions of what is not in the path of every allocation: compaction's scanners, munlock, initialisation.
+//! Instructions outside the path of every allocation: compaction's scanners, munlock, initialisation.
 
 use pageblock_mlock::{Placement, SoftArea, Steps};
 
@@ -34,7 +34,7 @@ fn init() -> f64 {
     ours as f64 / (LARGE / PAGEBLOCK) as f64
 }
 
-/// What one more unit of length takes.
+/// Cost of one more unit of length.
 fn difference(work: fn(u64), short: u64, long: u64) -> f64 {
     let (less, ()) = counted(|| work(short));
     let (more, ()) = counted(|| work(long));

@@ -10,7 +10,7 @@ use crate::peers::{BuddySlab, Regioned, check};
 use crate::table::{Kind, Row};
 use crate::two::PerCpuDepot;
 
-/// Bytes of a frame, which is what some count in.
+/// Bytes of a frame, the unit of some peers.
 const BYTES: u64 = 4096;
 /// Frames that are checked.
 const CHECKED: u64 = 1 << 16;
@@ -56,7 +56,7 @@ fn checked<A: Frames>(name: &str, unit: u64) -> Row {
     Row::one(Kind::Plain, format!("{name}.check"), move || check::<A>(CHECKED, unit) as f64)
 }
 
-/// What is counted of every allocator.
+/// Rows counted of every allocator.
 fn loops<A: Frames + 'static>(name: &str) -> Vec<Row> {
     let mut rows = facade::pairs_by_order::<A>(name);
     rows.extend(facade::mixes::<A>(name));

@@ -1,4 +1,4 @@
-//! What CPUs do to each other: cache lines that move between 64 of them, and how long the busiest lock is held. One
+//! Costs of CPUs to each other: cache lines that move between 64 of them, and how long the busiest lock is held. One
 //! thread is all of them in turn, one operation each.
 
 use std::collections::VecDeque;
@@ -18,11 +18,11 @@ const CPUS: u32 = 64;
 /// Frames of 8 and 16 GiB.
 const EIGHT: u64 = 2 << 20;
 const SIXTEEN: u64 = 4 << 20;
-/// Operations before and in what is counted.
+/// Operations before and in the count.
 const WARM: usize = 250_000;
 const COUNTED: usize = 200_000;
 
-/// What the CPUs do.
+/// Load of the CPUs.
 #[derive(Clone, Copy)]
 enum Loop {
     Mix(Orders),
@@ -49,7 +49,7 @@ pub(super) fn rows() -> Vec<Row> {
     rows_of::<Emulated<64>>("")
 }
 
-/// The rows of an allocator, whose names begin with `prefix`.
+/// The rows of an allocator, with names that begin with `prefix`.
 pub(super) fn rows_of<A: Frames + 'static>(prefix: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, work) in LOOPS {
@@ -66,7 +66,7 @@ pub(super) fn rows_of<A: Frames + 'static>(prefix: &str) -> Vec<Row> {
     rows
 }
 
-/// What was counted in so many operations.
+/// Counts of so many operations.
 struct Watched {
     figures: Figures,
     operations: u64,
@@ -89,7 +89,7 @@ fn locked(watched: &Watched) -> f64 {
     figures.held_by_busiest_lock as f64 / (figures.instructions as f64 - own * *operations as f64)
 }
 
-/// An allocator whose calls alone are counted.
+/// An allocator of which only the calls are counted.
 struct Calls<A>(A);
 
 impl<A: Frames> Frames for Calls<A> {
@@ -108,7 +108,7 @@ impl<A: Frames> Frames for Calls<A> {
     }
 }
 
-/// Keeps what the emulation writes out of the figures: its variables and this thread's stack.
+/// Keeps the emulation's writes out of the figures: its variables and this thread's stack.
 fn except_own() {
     let local = 0_u8;
     let top = core::ptr::from_ref(&local).addr();
@@ -178,7 +178,8 @@ fn free_elsewhere<A: Frames>(allocator: &mut A, taken: &[Taken]) -> usize {
     taken.len()
 }
 
-/// Every CPU whose number `step` divides allocates for its neighbour, which frees what is 256 old. Returns pairs.
+/// Every CPU with a number that `step` divides allocates for its neighbour, which frees blocks of age 256. Returns
+/// pairs.
 fn produce_and_consume<A: Frames>(allocator: &mut A, step: usize) -> usize {
     let mut queues = vec![VecDeque::new(); CPUS as usize];
     let mut round = |allocator: &mut A| {

@@ -1,4 +1,4 @@
-//! Sizes: bytes of metadata a frame, bytes of code; and what is timed once.
+//! Sizes: bytes of metadata a frame, bytes of code; and the values timed once.
 
 use core::mem::MaybeUninit;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Times, each row in one run with what it is compared to. They mean something on a quiet machine only, ratios rather
+//! Times, each row in one run with its counterpart. They mean something on a quiet machine only, ratios rather
 //! than nanoseconds.
 
 use pageblock_testkit::conformance::peers::{FrameAlloc, Summary};

@@ -29,7 +29,7 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
-/// The rows of an allocator, whose names begin with `prefix`, on so many CPUs.
+/// The rows of an allocator, with names that begin with `prefix`, on so many CPUs.
 pub(super) fn rows_of<A: Frames + 'static>(prefix: &str, cpus: u32) -> Vec<Row> {
     let row = |(name, orders, lifetimes, percent)| {
         let row = format!("{prefix}whole.{name}.cpus{cpus}");

@@ -1,10 +1,10 @@
-//! What is wrong with a file that we were given, and where.
+//! Faults of input files, with their place.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a line was refused: what was expected, and what was found in its place.
+/// Why a line was refused: the expectation, and the text found in its place.
 ///
 /// ```
 /// let error = pageblock_lab::trace::parse_line(b"not a trace line").unwrap_err();
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The text is not what the format asks for.
+    /// The text is not of the format.
     Syntax {
-        /// What belongs here.
+        /// The expected text.
         expected: &'static str,
-        /// The beginning of what is here, with control characters escaped.
+        /// The beginning of the text found, with control characters escaped.
         found: String,
     },
     /// The recording says of itself that it is incomplete.
@@ -71,9 +71,9 @@ pub enum InputError {
     Open {
         /// The file.
         file: PathBuf,
-        /// What it should have been.
+        /// The expected kind.
         expected: &'static str,
-        /// What the system said.
+        /// The system's message.
         source: io::Error,
     },
     /// Reading failed on the way: a damaged or truncated compressed file.
@@ -83,9 +83,9 @@ pub enum InputError {
         file: PathBuf,
         /// Number of the line that could not be read, from 1, in the decompressed text.
         line: u64,
-        /// What should have come.
+        /// The expected text.
         expected: &'static str,
-        /// What the reader said.
+        /// The reader's message.
         source: io::Error,
     },
     /// A line is malformed.
@@ -95,7 +95,7 @@ pub enum InputError {
         file: PathBuf,
         /// Number of the line, from 1, in the decompressed text.
         line: u64,
-        /// What is wrong with it.
+        /// Its fault.
         error: ParseError,
     },
     /// The file as a whole lacks something, or contradicts another.
@@ -103,7 +103,7 @@ pub enum InputError {
     Content {
         /// The file.
         file: PathBuf,
-        /// What it should have said.
+        /// The expected value.
         expected: String,
     },
 }

@@ -3,14 +3,14 @@
 //!
 //! * [`trace`]: the text of ftrace, one event a line, streamed;
 //! * [`memmap`]: memory maps, from `/proc/iomem` or a boot log;
-//! * [`state`]: what `/proc` and `kpageflags` said of the machine before and after;
-//! * `replay`: a trace through zones like those of the recorded machine, beside what Linux did;
+//! * [`state`]: `/proc` and `kpageflags` of the machine before and after;
+//! * `replay`: a trace through zones like those of the recorded machine, beside Linux's own;
 //! * `report`: its result as tables, JSON, and a page with plots;
-//! * `machine`: the simulated machine that experiments run on: who owns its pages, and what is done with them;
+//! * `machine`: the simulated machine that experiments run on: the owners of its pages, and their work;
 //! * `workload`: the experiments of the five works (`docs/sources.md`);
 //! * [`commands`]: the command line.
 //!
-//! Input is strict: a fault is an [`InputError`] with file, line and what was expected. Everything that is written
+//! Input is strict: a fault is an [`InputError`] with file, line and the expected text. Everything that is written
 //! passes through `output`.
 
 #![deny(unsafe_code, clippy::print_stdout, clippy::print_stderr)]

@@ -77,7 +77,7 @@ fn log_line(line: &str) -> Result<Option<Region>, ParseError> {
     Ok(Some(Region { kind: RegionKind::Affinity, ..region }.with_node(NodeId::new(node))))
 }
 
-/// `[mem 0xstart-0xend]`, the end being the last byte, and what follows it.
+/// `[mem 0xstart-0xend]`, the end being the last byte, and the text after it.
 fn mem_range<'a>(text: &'a str, expected: &'static str) -> Result<(Region, &'a str), ParseError> {
     let fault = || ParseError::syntax(expected, text.as_bytes());
     let (range, rest) =
@@ -97,7 +97,8 @@ fn e820_kind(words: &str) -> RegionKind {
     }
 }
 
-/// A line of `/proc/iomem`; `None` for what is no memory. `under_ram` says if the last line at the margin was memory.
+/// A line of `/proc/iomem`; `None` for ranges that are no memory. `under_ram` says if the last line at the margin was
+/// memory.
 fn iomem_line(line: &str, under_ram: &mut bool) -> Result<Option<Region>, ParseError> {
     if line.trim().is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Owners of memory that can be given up: [`Cache`] frees what it is asked for, and breaks its word where it is told
+//! Owners of memory that can be given up: [`Cache`] frees as many frames as asked, and breaks its word where it is told
 //! to.
 
 use std::collections::VecDeque;
@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::{Gfp, NodeId, Order, Pfn, ZoneKind};
 
-/// What an owner can do wrong, or at the wrong time.
+/// Faults of an owner, or at the wrong time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Nothing: it frees what it is asked for, of what it has.
+    /// None: it frees as many frames as asked, of those it has.
     None,
     /// Frees nothing, and says so.
     Nothing,
@@ -53,7 +53,7 @@ pub struct Calls {
     pub nested: u64,
 }
 
-/// What the owner does with the allocator.
+/// The owner's use of the allocator.
 pub trait Allocator: Send + Sync {
     /// Takes a frame back.
     fn free(&self, pfn: Pfn);

@@ -9,7 +9,7 @@ pub type Counts = [u64; Order::COUNT];
 ///
 /// `class` says of a frame whether it is free (`Some`) and to which class it belongs: two buddies merge only if both
 /// are free and of the same class. A frame is its own block of order 0; two free buddies of one class are a block of
-/// the order above; what found no partner is maximal. Nothing here is clever, on purpose.
+/// the order above; a block without a partner is maximal. Nothing here is clever, on purpose.
 ///
 /// ```
 /// use pageblock_frame::{Order, Pfn, PfnRange};

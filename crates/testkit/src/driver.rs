@@ -4,7 +4,7 @@ use pageblock_frame::{AllocFlags, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, Pfn
 
 use crate::{Breach, Counts, FreeFault, Holder, Live, Op, Oracle, decompose};
 
-/// An allocator under test: an adapter writes what it can do. What it cannot do stays at its default and is skipped.
+/// An allocator under test: an adapter writes the operations it has. The others stay at their default and are skipped.
 pub trait Subject {
     /// Allocates a block.
     fn alloc(&mut self, order: Order, migrate_type: MigrateType, flags: AllocFlags) -> Option<Pfn>;
@@ -12,7 +12,7 @@ pub trait Subject {
     /// Frees a block.
     ///
     /// # Errors
-    /// What the allocator says is wrong with that.
+    /// The allocator's complaint.
     fn free(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeFault>;
 
     /// Frames free now, withheld ones not counted.
@@ -73,7 +73,7 @@ pub trait Subject {
         false
     }
 
-    /// Gives the frame's pageblock to a type. Withheld ones stay what they are.
+    /// Gives the frame's pageblock to a type. Withheld ones keep their type.
     fn retype(&mut self, _pfn: Pfn, _migrate_type: MigrateType) {}
 
     /// Puts the frame's pageblock into the high-order atomic reserve, if the rules allow.
@@ -105,7 +105,7 @@ pub struct Driver<S> {
 }
 
 impl<S: Subject> Driver<S> {
-    /// `subject` manages what `oracle` says; `pending` is what can be added later.
+    /// `subject` manages the oracle's frames; `pending` can be added later.
     pub fn new(subject: S, oracle: Oracle, pending: Vec<PfnRange>) -> Self {
         Self { subject, oracle, pending }
     }
@@ -147,7 +147,7 @@ impl<S: Subject> Driver<S> {
         }
     }
 
-    /// Operations that only change what pageblocks are for.
+    /// Operations that only change the types of pageblocks.
     fn change_types(&mut self, op: &Op) {
         match *op {
             Op::Retype { block, migrate_type } => self.subject.retype(self.pageblock(block), migrate_type),

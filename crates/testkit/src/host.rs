@@ -1,7 +1,7 @@
 //! A hosted machine: CPUs are threads, events are recorded, interrupts are counted.
 //!
 //! [`Host<N>`] is the platform; each `N` below [`MACHINES`] is a machine of its own, so that tests which run side by
-//! side in one process share no CPU. [`Quiet`] is a machine with one CPU whose platform calls cost nothing, for benches
+//! side in one process share no CPU. [`Quiet`] is a machine with one CPU and free platform calls, for benches
 //! and single-threaded tests. [`Stored`] keeps an allocator together with the storage that its metadata lives in.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -157,7 +157,7 @@ pub fn record<R>(action: impl FnOnce() -> R) -> (R, Vec<Event>) {
 
 // SAFETY: 1. A CPU number is claimed by one thread at a time, under a mutex, and is below `CPUS`; a thread keeps it
 // until it ends or leaves `on_cpu`, neither of which can happen between `pin` and `unpin` of one call. 2. There are no
-// interrupts: no code runs on a thread but its own. 3. `phys_to_virt` points to nothing, as documented; whoever needs
+// interrupts: no code runs on a thread but its own. 3. `phys_to_virt` points to nothing, as documented; code that needs
 // memory behind the frames uses a platform of its own.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl<const N: usize> Platform for Host<N> {
@@ -215,8 +215,8 @@ impl<const N: usize> Hooks for Host<N> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 
-// SAFETY: 1. There is one CPU, and whoever uses this platform uses an allocator from one thread only, or an allocator
-// whose state is all behind its locks (a zone), where the CPU number does not matter. 2. There are no interrupts.
+// SAFETY: 1. There is one CPU, and a user of this platform calls an allocator from one thread only, or an allocator
+// with all its state behind its locks (a zone), where the CPU number does not matter. 2. There are no interrupts.
 // 3. Nothing is behind the frames, as documented.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl Platform for Quiet {
@@ -287,7 +287,7 @@ impl<T> Drop for Stored<T> {
     }
 }
 
-// SAFETY: the bytes are owned like a `Box`'s; what is in them is reached through the value only.
+// SAFETY: the bytes are owned like a `Box`'s; their content is reached through the value only.
 #[expect(unsafe_code, reason = "a raw pointer to owned bytes")]
 unsafe impl<T: Send> Send for Stored<T> {}
 // SAFETY: a shared `Stored` gives out `&T` only.

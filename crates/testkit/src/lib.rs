@@ -1,8 +1,9 @@
-//! What the tests, fuzz targets and benches of `pageblock` share. Not published; the standard library is welcome here.
+//! Shared parts of the tests, fuzz targets and benches of `pageblock`. Not published; the standard library is welcome
+//! here.
 //!
 //! * [`Op`]: one operation on an allocator, good or bad. `strategy` (feature `proptest`) makes sequences of them for
 //!   proptest, and its `Arbitrary` implementation (feature `arbitrary`) makes them out of a fuzzer's bytes.
-//! * [`Oracle`]: what must be true, from a set of owned frames that knows nothing of buddies, lists or orders of
+//! * [`Oracle`]: required truths, from a set of owned frames that knows nothing of buddies, lists or orders of
 //!   merging.
 //! * [`Driver`]: applies an [`Op`] to a [`Subject`] (an allocator under test) and to the oracle, and compares.
 //! * [`decompose()`]: the per-order counts that a set of free frames must have, found the slow and obvious way.
@@ -10,14 +11,14 @@
 //! * `regions` (feature `arbitrary`): such maps out of random bytes, and whether the normaliser gets them right.
 //! * [`movables`]: an owner of movable memory over nothing but a table, and one that breaks every promise.
 //! * [`caches`]: an owner of memory that it gives up, and breaks its word where told to.
-//! * [`owners`]: a hosted machine whose owners of memory are the test's.
+//! * [`owners`]: a hosted machine with owners of memory from the test.
 //! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
 //! * [`conformance`]: points that every frame allocator should pass, run against ours and, with the feature `peers`,
 //!   those of others.
 //!
 //! # Where `unsafe` is
-//! In [`host`] and [`owners`] (the platform promises, and storage that outlives what lives in it) and in the adapter
-//! for a peer whose free is an `unsafe fn`. Each block says why.
+//! In [`host`] and [`owners`] (the platform promises, and storage that outlives its content) and in the adapter
+//! for a peer with a free that is an `unsafe fn`. Each block says why.
 
 #![deny(unsafe_code)]
 

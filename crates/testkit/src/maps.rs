@@ -16,11 +16,11 @@ pub struct Piece {
     pub start: u64,
     /// Length in bytes.
     pub len: u64,
-    /// What is there.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a piece of a memory map is.
+/// Kind of a piece of a memory map.
 ///
 /// ```
 /// use pageblock_testkit::maps::{Kind, Piece};
@@ -28,7 +28,7 @@ pub struct Piece {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Memory for anybody.
+    /// Memory for any use.
     Usable,
     /// Not to be touched.
     Reserved,
@@ -60,7 +60,7 @@ impl Piece {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
-    /// What is bad about it.
+    /// Its fault.
     pub name: &'static str,
     /// The pieces, in the firmware's order.
     pub pieces: &'static [Piece],

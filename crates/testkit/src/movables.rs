@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pageblock_frame::migration::{Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::{Order, Pfn};
 
-/// One block that somebody owns.
+/// One owned block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
     /// Size.
     pub order: Order,
-    /// What is in it, so that it is known again elsewhere.
+    /// Its content, so that it is known again elsewhere.
     pub tag: u64,
     /// It cannot be moved.
     pub pinned: bool,
@@ -157,7 +157,7 @@ unsafe impl Migrate for Movables {
     }
 }
 
-/// What an owner can do wrong, or at the wrong time.
+/// Faults of an owner, or at the wrong time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// Nothing.
@@ -232,12 +232,12 @@ impl core::fmt::Debug for Faulty<'_> {
 }
 
 impl<'a> Faulty<'a> {
-    /// An owner that breaks as scripted. `reenter` is what it does in the middle of a call where the script says so.
+    /// An owner that breaks as scripted. `reenter` runs in the middle of a call where the script says so.
     pub fn new(inner: &'a Movables, script: Vec<Fault>, reenter: impl Fn() + Send + Sync + 'a) -> Self {
         Self { inner, script: Mutex::new(script), reenter: Box::new(reenter) }
     }
 
-    /// What is left of the script.
+    /// The rest of the script.
     #[must_use]
     pub fn into_script(self) -> Vec<Fault> {
         self.script.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -2,8 +2,8 @@
 
 use pageblock_frame::{AllocFlags, MigrateType, Order};
 
-/// One operation, good or bad. Numbers that choose (a victim, a frame, a pageblock) are taken modulo what there is, so
-/// that every sequence means something.
+/// One operation, good or bad. Numbers that choose (a victim, a frame, a pageblock) are taken modulo the number of
+/// candidates, so that every sequence means something.
 ///
 /// ```
 /// use pageblock_testkit::Op;
@@ -15,9 +15,9 @@ pub enum Op {
     Alloc {
         /// Size of the block.
         order: Order,
-        /// What it is for.
+        /// Its purpose.
         migrate_type: MigrateType,
-        /// What the attempt may do.
+        /// Permissions of the attempt.
         flags: AllocFlags,
     },
     /// Free a live block as it was allocated.
@@ -69,7 +69,7 @@ pub enum Op {
     AllocExact {
         /// Number of contiguous frames, 0 included.
         frames: u32,
-        /// What they are for.
+        /// Their purpose.
         migrate_type: MigrateType,
     },
     /// Make smaller blocks out of a live one.
@@ -95,7 +95,7 @@ pub enum Op {
         order: Order,
         /// Number of blocks.
         count: u8,
-        /// What they are for.
+        /// Their purpose.
         migrate_type: MigrateType,
     },
     /// Free several listed blocks of one order with one call.
@@ -119,7 +119,7 @@ pub enum Op {
     Retype {
         /// Which pageblock of the span.
         block: u32,
-        /// What it is for from now on.
+        /// Its purpose from now on.
         migrate_type: MigrateType,
     },
     /// Put a pageblock into the high-order atomic reserve.
@@ -129,7 +129,7 @@ pub enum Op {
     },
     /// Take a pageblock out of the high-order atomic reserve.
     Unreserve {
-        /// Who wants it.
+        /// The CPU that wants it.
         migrate_type: MigrateType,
     },
     /// Give the allocator another run of frames.

@@ -1,4 +1,4 @@
-//! What must be true of an allocator: a set of owned frames, and the blocks that own them.
+//! Required truths of an allocator: a set of owned frames, and the blocks that own them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ const REMEMBERED: usize = 64;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Breach {
-    /// A frame was handed out that somebody owns.
+    /// A frame was handed out that has an owner already.
     #[error("frame {pfn} was handed out twice")]
     OwnedTwice {
         /// The first such frame.
@@ -56,9 +56,9 @@ pub enum Breach {
         pfn: Pfn,
         /// The order that was claimed.
         order: Order,
-        /// What the oracle says.
+        /// The oracle's answer.
         expected: Result<(), FreeFault>,
-        /// What the allocator said.
+        /// The allocator's answer.
         got: Result<(), FreeFault>,
     },
     /// A free of a run of frames was answered otherwise than it should have been.
@@ -66,9 +66,9 @@ pub enum Breach {
     FreeRun {
         /// The frames.
         range: PfnRange,
-        /// What the oracle says.
+        /// The oracle's answer.
         expected: Result<(), FreeFault>,
-        /// What the allocator said.
+        /// The allocator's answer.
         got: Result<(), FreeFault>,
     },
     /// A request was refused although a sufficient block is free.
@@ -88,9 +88,9 @@ pub enum Breach {
     Count {
         /// Which figure.
         what: &'static str,
-        /// What it must be.
+        /// The right value.
         expected: String,
-        /// What the allocator says.
+        /// The allocator's value.
         found: String,
     },
     /// The allocator's own checker found a fault.
@@ -129,14 +129,14 @@ pub enum FreeFault {
     Other,
 }
 
-/// Who holds a live block.
+/// Holder of a live block.
 ///
 /// ```
 /// assert_ne!(pageblock_testkit::Holder::Caller, pageblock_testkit::Holder::List);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holder {
-    /// Whoever allocated it.
+    /// The caller that allocated it.
     Caller,
     /// A per-CPU list: it came from a bulk allocation and goes back with a bulk free.
     List,
@@ -156,7 +156,7 @@ pub struct Live {
     pub pfn: Pfn,
     /// Order.
     pub order: Order,
-    /// Who holds it.
+    /// Its holder.
     pub holder: Holder,
 }
 
@@ -241,7 +241,7 @@ impl Oracle {
         self.span.contains(pfn) && self.managed[self.index(pfn)]
     }
 
-    /// The frame is managed and nobody owns it.
+    /// The frame is managed and has no owner.
     #[must_use]
     pub fn is_free(&self, pfn: Pfn) -> bool {
         self.is_managed(pfn) && !self.owned[self.index(pfn)]
@@ -273,7 +273,8 @@ impl Oracle {
         self.insert_block(Live { pfn, order, holder })
     }
 
-    /// The allocator handed out the block that was asked for by its place, which may be withheld from everybody else.
+    /// The allocator handed out the block that was asked for by its place, which may be withheld from all other
+    /// requests.
     ///
     /// # Errors
     /// [`Breach`] if it must not have.
@@ -366,7 +367,7 @@ impl Oracle {
         Some(())
     }
 
-    /// A run of held frames came back; what is left of the blocks at its ends stays, as the largest aligned blocks.
+    /// A run of held frames came back; the rests of the blocks at its ends stay, as the largest aligned blocks.
     pub fn give_back_run(&mut self, range: PfnRange) {
         for pfn in Self::frames(range) {
             let Some(block) = self.block_of(pfn) else { continue };
@@ -381,7 +382,7 @@ impl Oracle {
         }
     }
 
-    /// What a free must be answered with.
+    /// Required answer to a free.
     ///
     /// # Errors
     /// The fault, if the free is wrong.
@@ -401,7 +402,7 @@ impl Oracle {
         }
     }
 
-    /// What the free of a run must be answered with: the fault of the first frame that no caller holds.
+    /// Required answer to the free of a run: the fault of the first frame that no caller holds.
     ///
     /// # Errors
     /// The fault, if the free is wrong.

@@ -1,6 +1,6 @@
-//! A hosted machine whose owners of memory, [`Migrate`] and [`Reclaim`], are those that the test brings.
+//! A hosted machine with owners of memory, [`Migrate`] and [`Reclaim`], that the test brings.
 //!
-//! Owners are the thread's: what [`install`] sets is seen by this thread's calls, until the guard is dropped, so that
+//! Owners are the thread's: this thread's calls see the owners set by [`install`], until the guard is dropped, so that
 //! tests which run side by side do not meet. A thread that is to be kswapd or kcompactd installs them too.
 
 use core::ptr::NonNull;
@@ -14,7 +14,7 @@ use pageblock_frame::{CpuId, Gfp, Hooks, IrqState, NodeId, Order, Pfn, Platform,
 
 use crate::host::Host;
 
-/// Who moves memory and who gives it up.
+/// Owners that move memory and that give it up.
 #[derive(Clone, Default)]
 pub struct Owners {
     /// Moves it.
@@ -30,7 +30,7 @@ impl core::fmt::Debug for Owners {
     }
 }
 
-/// What the allocator asked the platform of this thread for.
+/// Calls of the allocator to this thread's platform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls {
     /// [`Hooks::wake_kswapd`].
@@ -83,7 +83,7 @@ impl Drop for Installed {
     }
 }
 
-/// What this thread's allocators asked for since [`install`].
+/// Calls of this thread's allocators since [`install`].
 #[must_use]
 pub fn calls() -> Calls {
     CALLS.get()

@@ -3,7 +3,7 @@
 //! Each task is a coroutine. It runs until the scheduler lets another CPU go on, puts another task on the CPU, or
 //! begins an interrupt on top of it. That can happen at each *point*: every call of the [`Machine`]'s platform is one,
 //! and under `cfg(interleave)` every access to an atomic and every attempt to take a lock. Interleavings are
-//! sequentially consistent; what weaker memory allows is for the models.
+//! sequentially consistent; the effects of weaker memory are for the models.
 
 use core::ptr::NonNull;
 use std::cell::{Cell, RefCell};
@@ -35,7 +35,7 @@ pub struct Services {
     pub nodes: usize,
 }
 
-/// What a run is made of.
+/// Parts of a run.
 pub struct Plan<'a> {
     /// Decides the order.
     pub seed: u64,
@@ -99,7 +99,7 @@ struct Cpu {
     irqs_off: usize,
     handlers: usize,
     kicked: bool,
-    /// It does not go on before this point, as a virtual CPU whose host does something else.
+    /// It does not go on before this point, as a virtual CPU with a host that does something else.
     asleep_until: u64,
     word: PerCpuPtr,
 }
@@ -131,7 +131,7 @@ thread_local! {
     static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
 }
 
-/// What the scheduler does at a point.
+/// The scheduler's action at a point.
 enum Decision {
     GoOn,
     Interrupt(Rc<dyn Fn(Interrupt)>, Interrupt),
@@ -358,7 +358,7 @@ pub struct Machine<const WORDS: bool, const HARDENED: bool>;
 
 // SAFETY: 1. The CPU is the one that the scheduler lets run. A task leaves it at points only where the CPU's `pins` are
 // 0.
-// 2. The scheduler begins no interrupt on a CPU whose `irqs_off` is not 0. 3. Nothing is behind the frames. 4. Each CPU
+// 2. The scheduler begins no interrupt on a CPU with `irqs_off` above 0. 3. Nothing is behind the frames. 4. Each CPU
 //    has a
 // word of its own.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]

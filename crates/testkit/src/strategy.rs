@@ -1,4 +1,4 @@
-//! Sequences of operations for proptest: what kernels do, and what they never should.
+//! Sequences of operations for proptest: those of kernels, and those that kernels must not make.
 //!
 //! ```
 //! use proptest::strategy::{Strategy, ValueTree};
@@ -36,7 +36,7 @@ pub fn any_flags() -> impl Strategy<Value = AllocFlags> + Clone {
     select(&Op::FLAGS[..])
 }
 
-/// What a kernel does: allocations and frees in balance, some bulk, no faults.
+/// A kernel's operations: allocations and frees in balance, some bulk, no faults.
 pub fn realistic() -> impl Strategy<Value = Op> + Clone {
     prop_oneof![
         10 => (usual_order(), ordinary_type())

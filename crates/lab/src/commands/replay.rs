@@ -1,4 +1,4 @@
-//! `pageblock replay`, and what the binary does without arguments.
+//! `pageblock replay`, also the binary's default command.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::trace::{STANDARD_INPUT, Strictness};
 /// Name of the recording in the repository, below its root.
 const BUNDLED: &str = "traces/mixed-pressure-head";
 
-/// What is replayed.
+/// The recording.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Input {
     /// The trace: ftrace text, plain or zstd; `-` is standard input
@@ -27,7 +27,7 @@ pub(crate) struct Input {
     /// Pass over faulty lines and count them, rather than stop
     #[arg(long)]
     pub(crate) lenient: bool,
-    /// By whose rules to allocate; several, separated by commas, side by side
+    /// Rules to allocate by; several, separated by commas, side by side
     #[arg(long, value_name = "RULES", value_enum, value_delimiter = ',', default_value = "default")]
     pub(crate) rules: Vec<Rules>,
 }

@@ -12,7 +12,7 @@ use crate::workload::{
     stress_highalloc, thpfioscale, timedmunlock, tiobench, two_files,
 };
 
-/// Every experiment, and what it does.
+/// Every experiment, and its description.
 const LIST: [(&str, &str); 9] = [
     ("highalloc", "huge pages out of a fragmented memory, beside Linux 6.1"),
     ("stress-highalloc", "huge pages on a busy machine, by compaction patches"),
@@ -52,7 +52,7 @@ pub(crate) struct RunArgs {
 #[cfg(feature = "experiments")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
-    /// Take huge pages out of a fragmented memory, beside what Linux 6.1 got
+    /// Take huge pages out of a fragmented memory, beside Linux 6.1's results
     Highalloc(highalloc::HighallocArgs),
     /// Ask a busy machine for huge pages (Memory compaction efficiency improvements, 2013): patches 2 to 6, and ours
     StressHighalloc(stress_highalloc::StressHighallocArgs),

@@ -1,4 +1,4 @@
-//! `pageblock completions` and `pageblock man`: what a shell and a reader of manual pages want.
+//! `pageblock completions` and `pageblock man`: help for shells and for readers of manual pages.
 
 use anyhow::Context;
 use clap::{Args, Command};
@@ -13,7 +13,7 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints what the shell is to read.
+/// Prints the shell's script.
 pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "pageblock", &mut text);

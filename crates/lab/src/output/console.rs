@@ -73,7 +73,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// By the options, and by what standard output is.
+    /// By the options, and by the kind of standard output.
     pub(crate) fn new(level: Level, colour: Colour) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");

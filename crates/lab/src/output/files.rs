@@ -9,7 +9,7 @@ use anyhow::Context;
 /// Writes a file beside its place and renames it: a reader sees the file of before or all of the new one.
 ///
 /// # Errors
-/// The file's name, and what the system said; what was there before is there still.
+/// The file's name, and the system's message; a former file is unchanged.
 pub(crate) fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
@@ -29,7 +29,7 @@ pub(crate) fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 /// Makes a directory and writes into it, so that it is known before the work whether that can be.
 ///
 /// # Errors
-/// The directory's name, and what the system said.
+/// The directory's name, and the system's message.
 pub(crate) fn prepare(directory: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))?;
     let probe = directory.join(format!(".probe.{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! What leaves the program: text to standard output and standard error, and files.
+//! Output of the program: text to standard output and standard error, and files.
 //!
 //! * [`console`]: the one writer of both streams, and the colours of a terminal
 //! * [`files`]: files that are written whole or not at all, and the directory of a report

@@ -1,4 +1,4 @@
-//! What is counted while a trace goes by.
+//! Counts made while a trace goes by.
 
 use pageblock_frame::{MigrateType, Order};
 use serde::Serialize;
@@ -84,19 +84,19 @@ pub(crate) struct Disagreements {
     pub(crate) freed_before_trace: u64,
     /// Free by the map, but taken before the recording began: held from the start.
     pub(crate) taken_before_trace: u64,
-    /// Allocated, though someone held them by the map and the events: the free was not seen. Ours is freed first.
+    /// Allocated, though they were held by the map and the events: the free was not seen. Ours is freed first.
     pub(crate) allocated_while_held: u64,
     /// Freed, though free by the map and the events: the allocation was not seen (bulk allocation, compaction).
     pub(crate) freed_while_free: u64,
     /// Allocated or freed outside the zones' memory, or reserved at the start. Nothing is replayed for them.
     pub(crate) outside: u64,
-    /// Frees whose frames do not belong to one allocation; no fault, they are freed piece by piece.
+    /// Frees of frames that do not belong to one allocation; no fault, they are freed piece by piece.
     pub(crate) frees_in_pieces: u64,
 }
 
-/// What Linux's compaction did. It takes free frames without an allocation event, so where a page went is not known
-/// until a frame that seems free is freed. Ours compact when they have reason to: what they move, and where to, is
-/// their own decision.
+/// Work of Linux's compaction. It takes free frames without an allocation event, so where a page went is not known
+/// until a frame that seems free is freed. Ours compact when they have reason to: sources and targets of their moves
+/// are their own decisions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Moves {
     /// Frames of pages that Linux moved.

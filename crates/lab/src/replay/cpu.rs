@@ -28,14 +28,14 @@ thread_local! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorded;
 
-/// An allocator with what is held of its memory, and what it said of itself.
+/// An allocator with the record of its held memory, and its events.
 pub(crate) struct Seat {
     pub(crate) allocator: PageAllocator<Recorded>,
     pub(crate) places: RefCell<Places>,
     pub(crate) noted: Cell<Noted>,
 }
 
-/// What the allocator's events say.
+/// Counts of the allocator's events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noted {
     /// Fallbacks between migrate types.
@@ -70,7 +70,7 @@ pub(crate) fn now() -> u64 {
     NOW.get()
 }
 
-/// The nodes whose compaction threads were woken since the last call, one bit each.
+/// The nodes with compaction threads woken since the last call, one bit each.
 pub(crate) fn take_woken() -> u64 {
     WOKEN.take()
 }
@@ -80,8 +80,8 @@ fn seat() -> Option<Rc<Seat>> {
 }
 
 // SAFETY: 1. Each thread has a machine of its own, and is all of its CPUs in turn: a CPU number changes between two
-// operations, or for the length of a kick, whose sender waits in a call that holds nothing of the other CPU's. 2. There
-// are no interrupts. 3. Nothing is behind the frames, as `HAS_MEMORY` says.
+// operations, or for the length of a kick, while its sender waits in a call that holds nothing of the other CPU's. 2.
+// There are no interrupts. 3. Nothing is behind the frames, as `HAS_MEMORY` says.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl Platform for Recorded {
     const MAX_CPUS: usize = CPUS;
@@ -148,7 +148,7 @@ impl Hooks for Recorded {
     }
 }
 
-/// Lends and moves every page of the executing machine of which it is known whose it is. Nothing else runs meanwhile,
+/// Lends and moves every page of the executing machine with a known holder. Nothing else runs meanwhile,
 /// so that no page is ever busy.
 #[derive(Debug)]
 struct Mover;

@@ -11,7 +11,7 @@ use super::linux::{Linux, START};
 use crate::InputError;
 use crate::trace::{Event, Strictness, TraceReader};
 
-/// What the trace shows of the time before its first event.
+/// Facts in the trace about the time before its first event.
 #[derive(Debug)]
 pub(crate) struct Early {
     /// Frames that were freed after the map was read, in the order in which the trace allocates them.

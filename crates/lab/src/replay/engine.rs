@@ -29,12 +29,12 @@ const SAMPLES: usize = 128;
 /// Is told the pass, the bytes read and the bytes of the file after each batch.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(Pass, u64, u64);
 
-/// What a replay is doing.
+/// Phase of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pass {
     /// The machine's state is read.
     State,
-    /// The trace is read for what was free before its first event.
+    /// The trace is read for the frames free before its first event.
     Look,
     /// The trace is replayed.
     Replay,
@@ -151,7 +151,7 @@ impl Run {
         Err(InputError::content(reader.path(), expected))
     }
 
-    /// Executes what was planned.
+    /// Executes the plan.
     fn execute(&mut self) {
         for op in &self.planner.ops {
             if let &Op::FreeStart { pfn, frames } = op {
@@ -288,7 +288,7 @@ impl Run {
     }
 }
 
-/// Linux's figures at the end: its own files where they are of the same moment, otherwise what the events say.
+/// Linux's figures at the end: its own files where they are of the same moment, otherwise by the events.
 fn linux_side(
     recording: &Recording,
     reader: &TraceReader,
@@ -324,7 +324,7 @@ fn linux_side(
     side
 }
 
-/// Says what of the recorded start ours does not have.
+/// Lists the parts of the recorded start that ours does not have.
 fn compare_start(ours: &Side, recorded: &Side, unmatched: &mut Vec<String>) {
     for (zone, linux) in ours.zones.iter().zip(&recorded.zones) {
         let off: u64 = zone.free_blocks.iter().zip(&linux.free_blocks).map(|(a, b)| a.abs_diff(*b)).sum();

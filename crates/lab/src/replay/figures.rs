@@ -17,7 +17,7 @@ fn index_by_order(free_blocks: &[u64]) -> Vec<f64> {
     orders.map(|order| unusable_free_index(free_blocks, order) as f64 / 1000.0).collect()
 }
 
-/// Fills in what follows from the zones' free blocks.
+/// Fills in the figures that follow from the zones' free blocks.
 fn summed(mut side: Side) -> Side {
     let orders = side.zones.iter().map(|zone| zone.free_blocks.len()).max().unwrap_or(0);
     let mut total = vec![0; orders];
@@ -38,7 +38,7 @@ fn summed(mut side: Side) -> Side {
     side
 }
 
-/// One of our machines; what is on its per-CPU lists is not counted.
+/// One of our machines; blocks on its per-CPU lists are not counted.
 pub(crate) fn ours(machine: &Machine, layout: &[ZoneLayout]) -> Side {
     let mut side = Side { source: "our zones", ..Side::default() };
     for (zone, layout) in machine.zones().iter().zip(layout) {
@@ -86,7 +86,7 @@ pub(crate) fn linux_by_events(linux: &Linux, layout: &[ZoneLayout]) -> Side {
     summed(side)
 }
 
-/// The recorded machine by its own files. What they do not say is 0.
+/// The recorded machine by its own files. Figures missing there are 0.
 pub(crate) fn linux_recorded(state: &State, layout: &[ZoneLayout]) -> Side {
     let mut side = Side { source: "the recorded state", ..Side::default() };
     for zone in layout {

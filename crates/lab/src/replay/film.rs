@@ -54,7 +54,7 @@ pub(crate) fn of_linux(linux: &Linux, layout: &[ZoneLayout]) -> Vec<u8> {
     numbers.map(|block| cell(linux.block_type(block), linux.free_in(block), linux.managed_in(block))).collect()
 }
 
-/// Our pageblocks. What is on a per-CPU list is free, as it is in the recorded machine's.
+/// Our pageblocks. A block on a per-CPU list is free, as it is in the recorded machine's.
 pub(crate) fn of_ours(machine: &Machine, layout: &[ZoneLayout]) -> Vec<u8> {
     let mut cells = Vec::new();
     let places = machine.seat.places.borrow();
@@ -119,7 +119,8 @@ fn base(zone: &pageblock_buddy::Zone<'_>) -> u64 {
     start.as_u64() - u64::from(zone.index_of(start).unwrap_or(0))
 }
 
-/// Takes out what is neither free nor held: a frame that is not free by the map of its pageblock, and has no holder.
+/// Takes out frames that are neither free nor held: a frame that is not free by the map of its pageblock, and has no
+/// holder.
 fn reserved(zone: &pageblock_buddy::Zone<'_>, picture: &mut [u8], first: u64) {
     let mut maps = Vec::new();
     zone.for_each_pageblock(|_, block| maps.push(block.map));

@@ -12,7 +12,7 @@ const MOST_FRAMES: u64 = 1 << 30;
 /// One zone, as recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneLayout {
-    /// Where it is, and what for.
+    /// Its place and purpose.
     pub(crate) config: ZoneConfig,
     /// Linux's watermarks without boost.
     pub(crate) marks: Watermarks,
@@ -56,7 +56,7 @@ pub(crate) fn zones(state: &State) -> Result<Vec<ZoneLayout>, InputError> {
             let expected = format!("a zone {} that lies in the System RAM of iomem", row.zone);
             return Err(InputError::content(&path, expected));
         }
-        // What lies behind the last frame of memory needs no table, whatever the file says.
+        // Space behind the last frame of memory needs no table, whatever the file says.
         let end = ram.last().map_or(row.span().end, |last| last.end.min(row.span().end));
         if end.as_u64() > MOST_FRAMES {
             return Err(InputError::content(&path, format!("a zone {} below 4 TiB", row.zone)));

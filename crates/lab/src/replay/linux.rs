@@ -2,7 +2,7 @@
 
 use pageblock_frame::{MigrateType, PAGEBLOCK_FRAMES, Pfn};
 
-/// What the events say of a frame, in one word: one of the constants, or the number of a block of the trace plus
+/// A frame by the events, in one word: one of the constants, or the number of a block of the trace plus
 /// [`FIRST`].
 pub(crate) type Owner = u32;
 
@@ -47,7 +47,7 @@ impl Linux {
         }
     }
 
-    /// Who has the frame; [`ABSENT`] beyond the last one.
+    /// Holder of the frame; [`ABSENT`] beyond the last one.
     #[inline]
     pub(crate) fn owner(&self, pfn: u64) -> Owner {
         self.owners.get(pfn as usize).copied().unwrap_or(ABSENT)
@@ -65,7 +65,7 @@ impl Linux {
         self.kinds.get(pfn as usize).is_some_and(|kind| kind & PLAIN != 0)
     }
 
-    /// Makes the frame someone's, or free.
+    /// Gives the frame a holder, or frees it.
     #[inline]
     pub(crate) fn set(&mut self, pfn: u64, owner: Owner, kind: u8) {
         let Some(slot) = self.owners.get_mut(pfn as usize) else { return };
@@ -143,7 +143,7 @@ impl Linux {
 pub(crate) struct BlockUse {
     /// Free frames.
     pub(crate) free: u32,
-    /// Frames that someone holds.
+    /// Frames that are held.
     pub(crate) held: u32,
     /// The same by the migrate type of the allocation.
     pub(crate) by_type: [u32; MigrateType::COUNT],

@@ -20,9 +20,9 @@ use crate::InputError;
 /// One machine.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// By whose rules it allocates.
+    /// Its rules.
     pub(crate) rules: Rules,
-    /// The allocator, and what is held.
+    /// The allocator, and the held blocks.
     pub(crate) seat: Rc<Seat>,
     /// The zones in the order of the layout.
     zones: Vec<&'static Zone<'static>>,
@@ -55,8 +55,8 @@ impl Machine {
         booted.map_err(|error| refused(error.to_string()))?;
         let places = RefCell::new(Places::new(frames, Occupancy::new(frames)));
         let seat = Rc::new(Seat { allocator, places, noted: Cell::new(Noted::default()) });
-        // SAFETY: the zones are looked at; what `Start::build` does to them happens before the first request, and what
-        // the proof at the end does, after the lists have been emptied.
+        // SAFETY: the zones are looked at; `Start::build` changes them before the first request, and
+        // the proof at the end after the lists have been emptied.
         #[expect(unsafe_code, reason = "the recorded start is not one that requests lead to")]
         let all = unsafe { seat.allocator.raw_zones() };
         let zones = layout.iter().map(|zone| found(zone, all)).collect::<Result<Vec<_>, _>>().map_err(refused)?;
@@ -173,7 +173,7 @@ fn cpus(layout: &[ZoneLayout]) -> u32 {
     layout.iter().map(|zone| zone.recorded.cpus).max().unwrap_or(1).clamp(1, CPUS as u32)
 }
 
-/// The memory map: what the allocator had, and what it had not.
+/// The memory map: the allocator's ranges, and the others.
 fn regions(start: &Start, layout: &[ZoneLayout]) -> Vec<Region> {
     let mut regions = Vec::new();
     for zone in layout {

@@ -1,9 +1,9 @@
-//! The replay of a recorded trace through our zones, beside what Linux did.
+//! The replay of a recorded trace through our zones, beside Linux's own course.
 //!
 //! ```text
 //! records ──► plan ──► operations ──► machines (allocators with their lists, one a rule set)
 //!               │
-//!               └──► linux (frame by frame what the events say)
+//!               └──► linux (frame by frame, by the events)
 //! ```
 //! [`linux::Linux`] follows every frame of the recorded machine by the events alone. [`plan::Planner`] translates
 //! records into operations, each on the CPU and at the time that its record names. [`ours::Ours`] executes them on one

@@ -1,4 +1,4 @@
-//! One of our machines at work: executes operations, with what its background threads do meanwhile.
+//! One of our machines at work: executes operations, and runs its background threads meanwhile.
 
 use pageblock::{FreeError, Next};
 use pageblock_frame::{Gfp, NodeId, Order, Pfn, PfnRange};
@@ -9,18 +9,18 @@ use super::outcome::Ruled;
 use super::plan::{NONE, Op};
 use super::{cpu, figures};
 
-/// A machine, and what it found.
+/// A machine, and its findings.
 #[derive(Debug)]
 pub(crate) struct Ours {
     /// The machine.
     pub(crate) machine: Machine,
-    /// What execution found.
+    /// Findings of the execution.
     pub(crate) tally: Tally,
     /// When each node's compaction thread looks again, in nanoseconds.
     due: Vec<Option<u64>>,
 }
 
-/// What the execution of operations found.
+/// Findings of the execution of operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// Requests and frees.
@@ -41,7 +41,7 @@ pub(crate) struct Tally {
 }
 
 impl Ours {
-    /// A machine whose held frames are all held since the start.
+    /// A machine with all held frames held since the start.
     pub(crate) fn new(machine: Machine) -> Self {
         let due = machine.nodes().map(|_| Some(0)).collect();
         Self { machine, tally: Tally::default(), due }
@@ -90,7 +90,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Another CPU, or another time: threads whose time has come look at their zones.
+    /// Another CPU, or another time: threads that are due look at their zones.
     fn at(&mut self, cpu: u32, micros: u64) {
         cpu::set(cpu % self.machine.cpus, micros);
         let now = cpu::now();

@@ -35,7 +35,7 @@ fn scattered(rules: Rules) -> Ours {
     ours
 }
 
-/// Frees what is held since the start, the first so many pages excepted, and looks whether all but `held` is free.
+/// Frees the blocks held since the start, the first so many pages excepted, and looks whether all but `held` is free.
 fn ends_free(mut ours: Ours, held: u64, first: u32) {
     let even: Vec<_> = (first..FRAMES / 2).map(|at| Op::FreeStart { pfn: 2 * at, frames: 1 }).collect();
     ours.execute(&even);

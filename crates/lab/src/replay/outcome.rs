@@ -1,4 +1,4 @@
-//! What a replay found. Its fields are the keys of `--json`; they are documented in the crate's README and stay.
+//! Results of a replay. Its fields are the keys of `--json`; they are documented in the crate's README and stay.
 
 #[cfg(feature = "experiments")]
 use pageblock_frame::MigrateType;
@@ -41,13 +41,13 @@ pub(crate) struct Outcome {
     pub(crate) live: Live,
     /// Where the map of frames and the events do not agree.
     pub(crate) disagreements: Disagreements,
-    /// What Linux's compaction did.
+    /// Work of Linux's compaction.
     pub(crate) moves: Moves,
     /// Where the starting occupancy comes from.
     pub(crate) start_from: Origin,
-    /// What of the recorded state could not be matched.
+    /// Parts of the recorded state that could not be matched.
     pub(crate) unmatched: Vec<String>,
-    /// What is worth knowing about the input.
+    /// Notes on the input.
     pub(crate) notes: Vec<String>,
     /// Lines that were passed over.
     pub(crate) skipped: Skipped,

@@ -1,4 +1,4 @@
-//! Where what is held lies in one of our machines, and whose it is.
+//! Places of held blocks in one of our machines, and their holders.
 
 use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pfn};
 
@@ -10,7 +10,7 @@ const ORIGIN: u32 = 1 << 31;
 /// Places of blocks and of the frames held since the start.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// For each frame who was placed there last: 0 for frames held since the start that never moved; the number of a
+    /// For each frame the last block placed there: 0 for frames held since the start that never moved; the number of a
     /// block plus 1; with [`ORIGIN`], the first place of a frame held since the start. Believed only where the holder
     /// agrees.
     holders: Vec<u32>,
@@ -19,7 +19,7 @@ pub(crate) struct Places {
     /// For each block of the trace where it is.
     blocks: Vec<Placed>,
     any_moved: bool,
-    /// What is free.
+    /// Free frames.
     pub(crate) occupancy: Occupancy,
 }
 
@@ -104,7 +104,7 @@ impl Places {
         self.blocks.get_mut(block as usize).map_or(NONE, |placed| std::mem::replace(&mut placed.first, NONE))
     }
 
-    /// True if it is known whose block begins at this frame.
+    /// True if a known block begins at this frame.
     pub(crate) fn is_known(&self, pfn: Pfn, order: Order) -> bool {
         self.holder(pfn, order).is_some()
     }
@@ -123,7 +123,7 @@ impl Places {
         (block.first == pfn && block.order == order).then_some(Holder::Block(number))
     }
 
-    /// Compaction moves a page; false if it is not known whose it is.
+    /// Compaction moves a page; false if its holder is unknown.
     pub(crate) fn relocate(&mut self, from: Pfn, to: Pfn, order: Order) -> bool {
         let Some(holder) = self.holder(from, order) else { return false };
         let place = to.as_u64() as u32;
@@ -144,7 +144,7 @@ impl Places {
     }
 }
 
-/// What is not held, by pageblock: free in the zone or on a list. The recorded machine's free frames are counted in the
+/// Frames not held, by pageblock: free in the zone or on a list. The recorded machine's free frames are counted in the
 /// same way.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Occupancy {

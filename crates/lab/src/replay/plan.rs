@@ -16,7 +16,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// it is allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// What follows happens on this CPU, so many microseconds after the first event.
+    /// The next operations happen on this CPU, so many microseconds after the first event.
     At { cpu: u32, micros: u64 },
     /// Serve a request.
     Alloc { block: u32, order: Order, gfp: Gfp, node: NodeId },
@@ -43,7 +43,7 @@ pub(crate) struct Block {
     pub(crate) order: Order,
 }
 
-/// Whether the map of frames is what was recorded, or made up from free-block counts.
+/// Whether the map of frames was recorded, or is made up from free-block counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
@@ -56,7 +56,7 @@ pub(crate) enum Origin {
 /// Microseconds after which the machines are told the time.
 const TICK: u64 = 1000;
 
-/// Follows the trace and says what to do.
+/// Follows the trace and lists the operations.
 #[derive(Debug)]
 pub(crate) struct Planner {
     /// The recorded machine.
@@ -75,11 +75,11 @@ pub(crate) struct Planner {
     pub(crate) fallbacks: (u64, u64),
     /// Time of the first and of the last record, in microseconds.
     pub(crate) period: Option<(u64, u64)>,
-    /// What compaction did.
+    /// Work of compaction.
     pub(crate) moves: Moves,
     origin: Origin,
     compactors: Vec<Compactor>,
-    /// Pages whose place in Linux is not known, by order, the one that moved first in front.
+    /// Pages with an unknown place in Linux, by order, the one that moved first in front.
     moved: [VecDeque<Moved>; Order::COUNT],
     nodes: Vec<(PfnRange, NodeId)>,
     /// CPU and time of the last [`Op::At`].
@@ -194,7 +194,7 @@ impl Planner {
         self.ops.push(Op::Alloc { block, order: alloc.order, gfp: alloc.gfp, node });
     }
 
-    /// Linux gives out a frame: whoever had it by the map or the events does not have it any more.
+    /// Linux gives out a frame: its holder by the map or the events does not have it any more.
     #[inline]
     fn reclaim(&mut self, frame: u64) {
         match self.linux.owner(frame) {
@@ -243,7 +243,7 @@ impl Planner {
             self.moves.given_back += order.frames();
             return;
         }
-        // Compaction moves pages to movable pageblocks only. What is freed elsewhere was allocated in bulk, without an
+        // Compaction moves pages to movable pageblocks only. Frames freed elsewhere were allocated in bulk, without an
         // event.
         let is_target = self.linux.block_type(pfn.as_u64() / PAGEBLOCK_FRAMES) == MigrateType::Movable;
         let page = if is_target { self.moved[order.index()].pop_front() } else { None };

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use pageblock::Config;
 
-/// By whose rules our machine allocates.
+/// Rules by which our machine allocates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Rules {
     /// Ours: the best known of everything
@@ -35,7 +35,7 @@ impl Rules {
         }
     }
 
-    /// What they are to the allocator.
+    /// Their configuration of the allocator.
     pub(crate) const fn config(self) -> Config {
         match self {
             Self::Default => Config::new(),

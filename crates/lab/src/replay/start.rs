@@ -21,7 +21,7 @@ pub(crate) struct Start {
     pub(crate) origin: Origin,
     /// Types of the pageblocks that are not movable, by zone.
     pub(crate) types: Vec<Vec<(u64, MigrateType)>>,
-    /// What could not be matched, in words.
+    /// Parts that could not be matched, in words.
     pub(crate) unmatched: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Start {
     /// Brings a machine in which all is free into the same state.
     ///
     /// # Errors
-    /// A zone refuses what the layout says of it.
+    /// A zone refuses its layout.
     pub(crate) fn build(&self, layout: &[ZoneLayout], machine: &Machine) -> Result<(), InputError> {
         for (index, zone) in layout.iter().enumerate() {
             let refused = |why: String| InputError::content("zoneinfo".as_ref(), format!("a usable zone: {why}"));
@@ -102,7 +102,7 @@ fn hold(zone: &pageblock_buddy::Zone<'_>, range: PfnRange, kind: u8) -> Result<(
     Ok(())
 }
 
-/// What the recording says of a zone's pageblocks.
+/// A zone's pageblocks in the recording.
 pub(crate) fn wanted(state: &State, zone: &ZoneLayout) -> Wanted {
     let node = zone.recorded.node;
     let mut wanted = Wanted::default();
@@ -162,13 +162,15 @@ fn start_kind(class: FrameClass) -> u8 {
 
 const DEPENDS: u8 = 7;
 
-/// Gives frames whose class does not tell their type that of their pageblock; slab in a movable pageblock is unmovable.
+/// Gives frames of a class that does not tell their type that of their pageblock; slab in a movable pageblock is
+/// unmovable.
 fn untyped(linux: &mut Linux) {
     for pfn in 0..linux.frames() {
         if linux.owner(pfn) == START && linux.kind(pfn) == DEPENDS {
             let of_block = linux.block_type(pfn / PAGEBLOCK_FRAMES);
             let plain = if linux.was_plain(pfn) { PLAIN } else { 0 };
-            // What has no flag in a movable pageblock is most likely on a per-CPU list, or a movable page in transit.
+            // A frame without a flag in a movable pageblock is most likely on a per-CPU list, or a movable page in
+            // transit.
             let certain = plain == 0 && of_block == MigrateType::Movable;
             let kind = if certain { MigrateType::Unmovable } else { of_block };
             linux.set(pfn, START, kind_of(kind) | plain);
@@ -176,7 +178,7 @@ fn untyped(linux: &mut Linux) {
     }
 }
 
-/// What each pageblock of a zone holds.
+/// Contents of each pageblock of a zone.
 fn census(frames: &FrameMap, zone: &ZoneLayout) -> Vec<Census> {
     let mut blocks = std::collections::BTreeMap::<u64, Census>::new();
     for run in &frames.runs {

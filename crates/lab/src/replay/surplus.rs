@@ -1,8 +1,8 @@
 //! Frames that the map of frames says were free, but that were taken before the recording began.
 //!
 //! Between the reading of the map and the first event other tasks allocate, and compaction moves pages, without a line
-//! in the trace. What was freed meanwhile shows when the trace allocates it ([`early`](super::early)); what was taken
-//! shows only in the sum: the map's free frames and those are more than `zoneinfo` counted as free and on per-CPU
+//! in the trace. Frames freed meanwhile show when the trace allocates them ([`early`](super::early)); frames taken
+//! show only in the sum: the map's free frames and those are more than `zoneinfo` counted as free and on per-CPU
 //! lists. So many frames of the map are held from the start: first those that are held in the map after the trace, then
 //! those in the shortest runs, which requests are served from.
 

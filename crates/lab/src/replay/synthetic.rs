@@ -2,7 +2,7 @@
 //!
 //! Each pageblock gets a type; free blocks are laid into pageblocks of their type, the largest first, each beside a
 //! part of the same size that keeps something held, so that no two merge. Where which frame is free differs from the
-//! recorded machine: that, and what does not fit, is said.
+//! recorded machine: that, and the rest that does not fit, is reported.
 
 use std::collections::VecDeque;
 
@@ -183,8 +183,8 @@ impl Nodes {
         self.by_order[usize::from(order)].push_back(first);
     }
 
-    /// A place for a free block of `order`: the first half of a piece twice as large, whose other half keeps something
-    /// held.
+    /// A place for a free block of `order`: the first half of a piece twice as large, of which the other half keeps a
+    /// frame held.
     fn place(&mut self, order: u8) -> Option<u64> {
         if let Some(first) = self.edges[usize::from(order)].pop() {
             return Some(first);

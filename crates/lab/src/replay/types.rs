@@ -1,13 +1,13 @@
 //! Migrate types of the pageblocks at the start.
 //!
 //! The type of each pageblock is not recorded, only how many there are of each (`pagetypeinfo`), how many free blocks
-//! of each order and type, and what each frame was. Wholly free pageblocks are matched by the orders of the free
+//! of each order and type, and the state of each frame. Wholly free pageblocks are matched by the orders of the free
 //! blocks; of the others those with most slab frames are reclaimable, those with most page tables, slab and untyped
 //! kernel frames unmovable, the rest movable.
 
 use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 
-/// What a pageblock holds, for the choice of its type.
+/// Contents of a pageblock, for the choice of its type.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Census {
     /// Number of the pageblock: its first frame divided by 512.
@@ -30,7 +30,7 @@ impl Census {
     }
 }
 
-/// What the recording says of a zone's types.
+/// A zone's types in the recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     /// Pageblocks by type.
@@ -50,7 +50,7 @@ pub(crate) fn assign(census: &[Census], wanted: &Wanted) -> Vec<(u64, MigrateTyp
     whole_blocks(census, wanted, &mut left, &mut chosen);
     let mut rest: Vec<&Census> = census.iter().filter(|block| !block.is_wholly_free()).collect();
     for kind in ASSIGNED {
-        // Descending by what speaks for the type; equal ones by address.
+        // Descending by the score of the type; equal ones by address.
         rest.sort_by_key(|block| (std::cmp::Reverse(score(block, kind)), block.block));
         let count = usize::try_from(left[kind.index()]).unwrap_or(usize::MAX).min(rest.len());
         chosen.extend(rest.drain(..count).map(|block| (block.block, kind)));
@@ -58,7 +58,7 @@ pub(crate) fn assign(census: &[Census], wanted: &Wanted) -> Vec<(u64, MigrateTyp
     chosen
 }
 
-/// What speaks for a type, with 4 points a frame.
+/// Score of a type, with 4 points a frame.
 fn score(block: &Census, kind: MigrateType) -> i64 {
     let [free, slab, kernel, movable, reserved] =
         [block.free, block.slab, block.kernel, block.movable, block.reserved].map(i64::from);

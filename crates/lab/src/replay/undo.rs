@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-/// What is held at the end.
+/// Blocks held at the end.
 pub(crate) fn live(planner: &Planner, held: &Held, most_frames: u64) -> Live {
     let frames = planner.live().map(|(_, block)| u64::from(block.left)).sum();
     Live { blocks: planner.live().count() as u64, frames, most_frames, start_frames: held.count() }
@@ -84,7 +84,7 @@ impl Initial {
         Self { maps: machine.maps(), held: Held::new(planner), free: machine.free_frames() }
     }
 
-    /// Frees what the trace allocated, takes back at their place the frames that it freed, and compares.
+    /// Frees the trace's allocations, takes back at their place the frames that it freed, and compares.
     pub(crate) fn restore(&self, planner: &Planner, ours: &mut Ours, held: &Held) -> Result<(), String> {
         enter(&ours.machine.seat);
         free_trace(planner, &ours.machine)?;

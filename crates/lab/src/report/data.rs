@@ -28,7 +28,7 @@ struct Moment<'a> {
 #[derive(Debug, Serialize)]
 struct Pictures {
     name: &'static str,
-    /// A picture a moment, each as what differs from the one before.
+    /// A picture a moment, each as its difference from the one before.
     film: String,
     /// Every frame at the end.
     frames: String,
@@ -64,7 +64,7 @@ fn number(mut value: usize, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Pictures as what differs from the one before: cells to skip, cells that follow, their value; a length of 0 ends a
+/// Pictures as differences from the one before: cells to skip, cells that follow, their value; a length of 0 ends a
 /// picture.
 fn film<'a>(pictures: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let (mut out, mut before) = (Vec::new(), Vec::new());

@@ -25,7 +25,7 @@ pub(crate) fn page(outcome: &Outcome) -> anyhow::Result<String> {
         let _ = write!(links, " <a href=\"{name}.csv\">{name}.csv</a>");
     }
     let remarks: String = remarks(outcome).iter().map(|line| format!("<li>{}</li>", escaped(line))).collect();
-    // What is between `<script>` and its end must not have another end.
+    // The text between `<script>` and its end must not have another end.
     let data = serde_json::to_string(&data::of(outcome))?.replace('<', "\\u003c");
     let parts = [
         ("title", format!("pageblock: {}", escaped(&outcome.trace))),
@@ -42,7 +42,7 @@ pub(crate) fn page(outcome: &Outcome) -> anyhow::Result<String> {
     Ok(filled(&parts))
 }
 
-/// The page with each `{{name}}` in its place; what is filled in is not looked at again.
+/// The page with each `{{name}}` in its place; inserted text is not looked at again.
 fn filled(parts: &[(&str, String)]) -> String {
     let mut html = String::with_capacity(1 << 20);
     let mut rest = PAGE;

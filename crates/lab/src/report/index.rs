@@ -45,7 +45,7 @@ fn parts(page: &str) -> Vec<(String, String)> {
     after.filter_map(part).collect()
 }
 
-/// What is there already; `None` if there is no page.
+/// The existing index; `None` if there is no page.
 fn read(directory: &Path) -> anyhow::Result<Option<String>> {
     let path = directory.join("index.html");
     match fs::read_to_string(&path) {

@@ -1,4 +1,4 @@
-//! What a replay found, for people and for programs.
+//! Results of a replay, for readers and for programs.
 
 mod data;
 mod html;

@@ -7,7 +7,7 @@ use pageblock_frame::PAGEBLOCK_ORDER;
 
 use crate::replay::{Outcome, Ruled, Side};
 
-/// All tables, with what is worth saying around them.
+/// All tables, with remarks around them.
 pub(crate) fn tables(outcome: &Outcome) -> String {
     let mut text = String::new();
     for (title, table) in sections(outcome) {
@@ -153,7 +153,7 @@ fn events(outcome: &Outcome) -> Table {
     table
 }
 
-/// What the tables do not say, a line each.
+/// Facts that the tables do not show, a line each.
 pub(crate) fn remarks(outcome: &Outcome) -> Vec<String> {
     let mut lines = vec![
         format!("trace            {} ({:.1} s recorded)", outcome.trace, outcome.recorded_seconds),

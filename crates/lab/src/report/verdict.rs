@@ -1,4 +1,4 @@
-//! What a newcomer reads first: two sentences and six lines of table.
+//! The first screen of a replay: two sentences and six lines of table.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub(crate) fn verdict(outcome: &Outcome, console: &Console) -> String {
     text
 }
 
-/// What was replayed, and how all ended. Frames on per-CPU lists are counted as free, and as merged with their
+/// The recording, and all end states. Frames on per-CPU lists are counted as free, and as merged with their
 /// neighbours, in Linux and in ours.
 pub(crate) fn sentences(outcome: &Outcome) -> [String; 2] {
     let counts = &outcome.event_counts;

@@ -1,4 +1,4 @@
-//! `kpageflags.rle`: what each frame of the machine was, run-length encoded as `start(hex) count class`.
+//! `kpageflags.rle`: the state of each frame of the machine, run-length encoded as `start(hex) count class`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::{each_line, each_text_line};
 use crate::trace::Words;
 use crate::{InputError, ParseError};
 
-/// What a frame was.
+/// State of a frame.
 ///
 /// ```
 /// use pageblock_lab::state::FrameClass;
@@ -74,7 +74,7 @@ impl FrameClass {
         Self::ALL.into_iter().find_map(|(letter, class)| (class == self).then_some(char::from(letter))).unwrap_or('?')
     }
 
-    /// True if the allocator can give the frame out, now or after someone frees it.
+    /// True if the allocator can give the frame out, now or after its holder frees it.
     #[must_use]
     pub const fn is_managed(self) -> bool {
         !matches!(self, Self::Reserved | Self::Zero)
@@ -103,7 +103,7 @@ impl FrameClass {
 pub struct Run {
     /// The frames.
     pub frames: PfnRange,
-    /// What they are.
+    /// Their class.
     pub class: FrameClass,
 }
 

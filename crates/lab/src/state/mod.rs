@@ -1,7 +1,7 @@
-//! A machine's recorded state: what `/proc` and `kpageflags` said before and after a trace.
+//! A machine's recorded state: `/proc` and `kpageflags` before and after a trace.
 //!
 //! One reader a file, each strict: a line that is not as Linux writes it is an error with file and line. [`State`]
-//! holds what one directory of a recording holds.
+//! holds the content of one directory of a recording.
 
 mod buddyinfo;
 mod iomem;

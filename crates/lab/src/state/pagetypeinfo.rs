@@ -194,7 +194,7 @@ impl Parser {
     }
 }
 
-/// A type by its name; `Reserve` is what 4.4 replaced by `HighAtomic`.
+/// A type by its name; 4.4 replaced `Reserve` by `HighAtomic`.
 fn migrate_type(name: &[u8]) -> Result<MigrateType, ParseError> {
     if name == b"Reserve" {
         return Ok(MigrateType::HighAtomic);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Buddyinfo, FrameMap, Iomem, Pagetypeinfo, Zoneinfo};
 use crate::InputError;
 
-/// What one directory says of the machine at one time.
+/// The machine at one time, by the files of one directory.
 ///
 /// ```
 /// use pageblock_lab::state::State;

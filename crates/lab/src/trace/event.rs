@@ -1,4 +1,4 @@
-//! What one line of a trace says.
+//! The content of a line of a trace.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use pageblock_frame::{Gfp, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
 
 use super::GfpText;
 
-/// One event, with who caused it and when.
+/// One event, with its task and time.
 ///
 /// Its `Display` is a line that [`parse_line`](super::parse_line) reads back. The task's name is not kept.
 ///
@@ -25,11 +25,11 @@ pub struct Record {
     pub pid: u32,
     /// Time in microseconds since an arbitrary origin.
     pub micros: u64,
-    /// What happened.
+    /// The kind of event.
     pub event: Event,
 }
 
-/// What happened.
+/// The event.
 ///
 /// ```
 /// use pageblock_lab::trace::{Event, parse_line};
@@ -181,12 +181,12 @@ pub enum Compaction {
     TryToCompact {
         /// Size of the block that it wants.
         order: Order,
-        /// What it is for.
+        /// Its purpose.
         gfp: Gfp,
         /// How determined it is: 2 waits for nothing, 1 for locks, 0 scans everything (`enum compact_priority`).
         priority: u8,
     },
-    /// `mm_compaction_kcompactd_wake`: the compaction thread begins because somebody will want a block.
+    /// `mm_compaction_kcompactd_wake`: the compaction thread begins because a request will want a block.
     KcompactdWake {
         /// Its node.
         node: u8,

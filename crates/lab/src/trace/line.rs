@@ -14,7 +14,7 @@ const HEAD: &str = "`task-pid [cpu] flags timestamp: event:`";
 /// Largest number of a migrate type that any kernel prints.
 const MAX_TYPE: u64 = 7;
 
-/// Reads one line. `None` for a blank line or a comment; an error that names what was expected otherwise.
+/// Reads one line. `None` for a blank line or a comment; an error that names the expected text otherwise.
 ///
 /// # Errors
 /// [`ParseError::Syntax`] for anything that is not a line of ftrace; [`ParseError::Lost`] where the recording says that
@@ -240,7 +240,7 @@ fn priority(text: &[u8]) -> Result<u8, ParseError> {
     priority.map(|priority| priority as u8).ok_or_else(|| ParseError::syntax("`priority=` from 0 to 2", text))
 }
 
-/// The highest zone, whose field has had two names. On machines with a zone that others do not have, all of them.
+/// The highest zone; its field has had two names. On machines with a zone that others do not have, all of them.
 fn zone_limit(text: &[u8]) -> Result<ZoneKind, ParseError> {
     let name = value(text, "classzone_idx=").or_else(|_| value(text, "highest_zoneidx="))?;
     let found = ZoneKind::ALL.into_iter().find(|kind| kind.name().as_bytes() == name);

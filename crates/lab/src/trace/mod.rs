@@ -1,7 +1,8 @@
 //! Recorded traces: the text of Linux's ftrace, one event a line.
 //!
-//! [`parse_line`] reads one line; [`TraceReader`] streams a file, plain or zstd. What the allocator's events mean is in
-//! [`Event`]; events of other kinds are read as [`Event::Other`], so that a recording may hold more than is needed.
+//! [`parse_line`] reads one line; [`TraceReader`] streams a file, plain or zstd. The meaning of the allocator's events
+//! is in [`Event`]; events of other kinds are read as [`Event::Other`], so that a recording may hold more than is
+//! needed.
 
 mod event;
 mod gfp;

@@ -6,7 +6,7 @@ use super::line::entries;
 use super::{LineSource, Record, parse_line};
 use crate::{InputError, ParseError};
 
-/// What to do with input that is not as it should be.
+/// Treatment of faulty input.
 ///
 /// ```
 /// assert_eq!(pageblock_lab::trace::Strictness::default(), pageblock_lab::trace::Strictness::Strict);
@@ -20,14 +20,14 @@ pub enum Strictness {
     Lenient,
 }
 
-/// What a lenient reader passed over.
+/// Lines that a lenient reader passed over.
 ///
 /// ```
 /// assert!(pageblock_lab::trace::Skipped::default().first.is_none());
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Skipped {
-    /// Lines that are not what they should be.
+    /// Faulty lines.
     pub malformed: u64,
     /// Events that the recording says were lost; 1 for a loss without a number.
     pub lost: u64,
@@ -113,7 +113,7 @@ impl TraceReader {
         self.lines.path()
     }
 
-    /// What was passed over so far.
+    /// Lines passed over so far.
     #[must_use]
     pub const fn skipped(&self) -> &Skipped {
         &self.skipped

@@ -14,7 +14,7 @@ use crate::InputError;
 pub(crate) const STANDARD_INPUT: &str = "-";
 /// The first bytes of a zstd frame, as far as a file that is cut short has them.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// First bytes of files that are not read, and what to do about each.
+/// First bytes of files that are not read, and a remedy for each.
 const FOREIGN: [(&[u8], &str); 7] = [
     (b"\x1f\x8b", "plain or zstd text, found a gzip file: `gzip -dc FILE | pageblock replay - --state DIR`"),
     (b"\xfd7zXZ\0", "plain or zstd text, found an xz file: `xz -dc FILE | pageblock replay - --state DIR`"),

@@ -14,12 +14,12 @@ impl<'a> Words<'a> {
         Self { rest: line }
     }
 
-    /// What follows the words taken so far, without leading blanks.
+    /// The rest after the words taken so far, without leading blanks.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest.trim_ascii()
     }
 
-    /// The next word, or an error that says what it should have been.
+    /// The next word, or an error that names the expected one.
     pub(crate) fn expect(&mut self, expected: &'static str) -> Result<&'a [u8], ParseError> {
         self.next().ok_or_else(|| ParseError::syntax(expected, b""))
     }

@@ -18,7 +18,7 @@ pub(super) fn points<C: Candidate>() -> Vec<Point> {
     ]
 }
 
-/// An instance in use, and what is live in it.
+/// An instance in use, and its live blocks.
 struct Scene<C> {
     candidate: C,
     live: Vec<(u64, u8)>,
@@ -53,11 +53,11 @@ impl<C: Candidate> Scene<C> {
         self.live.iter().flat_map(|&(pfn, order)| pfn..pfn + (1 << order)).collect()
     }
 
-    /// Does the wrong free, then takes every frame that is left, and says what came of it.
+    /// Does the wrong free, then takes every frame that is left, and reports the outcome.
     fn wrong_free(mut self, pfn: u64, order: u8) -> Outcome {
         let answer = self.candidate.free(pfn, order);
         if answer.is_ok() {
-            // Whoever frees a head means the block, whatever order is claimed: it is nobody's now.
+            // A free of a head means the block, whatever order is claimed: it has no owner now.
             self.live.retain(|&(start, _)| start != pfn);
         }
         let damage = self.damage();

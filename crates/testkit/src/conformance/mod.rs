@@ -65,7 +65,7 @@ pub trait Candidate: Sized {
     }
 }
 
-/// What an examination found out about one point.
+/// Finding of an examination on one point.
 ///
 /// ```
 /// use pageblock_testkit::conformance::Outcome;
@@ -76,7 +76,7 @@ pub trait Candidate: Sized {
 pub enum Outcome {
     /// As it should be; with the name of the error where one is right.
     Pass(String),
-    /// Not as it should be, and what happens instead.
+    /// Not as it should be, and the actual behaviour.
     Fail(String),
     /// The allocator has no such call.
     NotApplicable,
@@ -126,7 +126,7 @@ pub fn points<C: Candidate>() -> Vec<Point> {
     points
 }
 
-/// What one allocator does with every point.
+/// One allocator's behaviour on every point.
 ///
 /// ```
 /// use pageblock_testkit::conformance::{Naive, examine};
@@ -213,7 +213,7 @@ fn drain<C: Candidate>(candidate: &mut C) -> Vec<u64> {
     (0..FRAMES + 64).map_while(|_| candidate.alloc(0)).collect()
 }
 
-/// The frames that a fresh instance can hand out: all of them, less what the allocator keeps for itself.
+/// The frames that a fresh instance can hand out: all of them, less those that the allocator keeps for itself.
 fn pool<C: Candidate>() -> HashSet<u64> {
     drain(&mut C::new(FRAMES)).into_iter().collect()
 }

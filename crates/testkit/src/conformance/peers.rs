@@ -153,7 +153,7 @@ impl Flavour for Depot {
     }
 }
 
-/// Memory whose provenance was exposed when it was allocated.
+/// Memory with a provenance that was exposed at its allocation.
 #[derive(Debug)]
 pub struct Exposed;
 
@@ -170,7 +170,7 @@ unsafe impl Provenance for Exposed {
 }
 
 /// One of `frame-alloc`'s allocators over real memory, where it keeps its bitmap. Its free is an `unsafe fn` that
-/// returns nothing: the wrong frees break its contract, and the table shows what then happens.
+/// returns nothing: the wrong frees break its contract, and the table shows the consequence.
 ///
 /// ```
 /// use pageblock_testkit::conformance::{Candidate, peers::{FrameAlloc, Summary}};
@@ -251,7 +251,7 @@ impl<F: Flavour> Candidate for FrameAlloc<F> {
 impl<F: Flavour> Drop for FrameAlloc<F> {
     #[expect(unsafe_code, reason = "frees what `new` allocated")]
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout; nobody uses frames of a pool that is gone.
+        // SAFETY: allocated by `new` with this layout; no code uses frames of a pool that is gone.
         unsafe { dealloc(self.pool.as_ptr(), self.layout) };
     }
 }

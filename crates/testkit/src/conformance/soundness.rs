@@ -53,7 +53,7 @@ fn aligned<C: Candidate>() -> Outcome {
     Outcome::pass()
 }
 
-/// Random allocations and frees; an error if a frame has two owners. Returns what is live.
+/// Random allocations and frees; an error if a frame has two owners. Returns the live blocks.
 fn churn<C: Candidate>(candidate: &mut C, steps: usize) -> Result<Vec<(u64, u8)>, String> {
     let mut dice = Dice(7);
     let mut live: Vec<(u64, u8)> = Vec::new();

@@ -1,4 +1,4 @@
-//! `pageblock map`: what would become of a machine's memory map.
+//! `pageblock map`: a machine's memory map, as the allocator would take it.
 //!
 //! The map is normalised as at boot, room for the metadata is carved out, and the zones are shown with the watermarks
 //! that the formulas of Linux 6.1 give them.
@@ -59,7 +59,7 @@ fn parse_cpus(text: &str) -> Result<std::num::NonZeroU32, String> {
     cpus.ok_or_else(|| format!("expected {} to {} CPUs", CPUS.start(), CPUS.end()))
 }
 
-/// Runs the command: reads the map and prints what becomes of it.
+/// Runs the command: reads the map and prints its zones and losses.
 ///
 /// # Errors
 /// The file cannot be read or is malformed (with its line), the map or the reservations are refused, or standard output

@@ -8,7 +8,7 @@ use crate::report::plain;
 
 use super::summary::MapSummary;
 
-/// Tables of zones, runs and what was dropped.
+/// Tables of zones, runs and dropped ranges.
 pub(super) fn tables(summary: &MapSummary) -> String {
     let metadata = &summary.metadata;
     let mut text = String::new();

@@ -13,7 +13,7 @@ use pageblock_memmap::PhysRange;
 /// ```
 ///
 /// # Errors
-/// What was expected, and what was there.
+/// The expectation, and the text found.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let short = text.strip_suffix("iB").filter(|rest| rest.ends_with(['K', 'M', 'G', 'T'])).unwrap_or(text);
     let shift = match short.as_bytes().last().map(u8::to_ascii_uppercase) {
@@ -42,7 +42,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// ```
 ///
 /// # Errors
-/// What was expected, and what was there; a range that ends before it starts.
+/// The expectation, and the text found; a range that ends before it starts.
 pub fn parse_range(text: &str) -> Result<PhysRange, String> {
     let (start, end) = if let Some((start, end)) = text.split_once("..") {
         (parse_size(start)?, parse_size(end)?)

@@ -1,4 +1,4 @@
-//! What becomes of a memory map, in numbers.
+//! A memory map as the allocator takes it, in numbers.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ const LISTED_TYPES: u64 = 3;
 pub struct MapSummary {
     /// Regions in the map.
     pub regions: usize,
-    /// Bytes that the map calls usable, what overlaps counted as often as it occurs.
+    /// Bytes that the map calls usable, overlaps counted as often as they occur.
     pub usable_bytes: u64,
     /// Frames that the allocator can give out.
     pub managed_frames: u64,
@@ -47,11 +47,11 @@ pub struct MapSummary {
     pub zones: Vec<ZoneRow>,
     /// The runs of usable frames, ascending, without those that hold the metadata.
     pub runs: Vec<Run>,
-    /// What was dropped, by reason.
+    /// Dropped ranges, by reason.
     pub dropped: BTreeMap<&'static str, Dropped>,
 }
 
-/// Where the metadata goes and what it costs.
+/// Place and size of the metadata.
 ///
 /// ```
 /// use pageblock_lab::commands::map::Metadata;
@@ -129,7 +129,7 @@ impl From<FrameRun> for Run {
     }
 }
 
-/// What was dropped for one reason.
+/// Ranges dropped for one reason.
 ///
 /// ```
 /// use pageblock_lab::commands::map::Dropped;
