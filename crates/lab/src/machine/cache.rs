@@ -91,7 +91,7 @@ impl Machine {
         done
     }
 
-    /// Brings a page into memory, and what the reader will probably want next.
+    /// Brings a page into memory, and the pages that the reader will probably want next.
     fn read_ahead(&self, file: FileId, page: u32, stream: &mut Stream) -> Option<Time> {
         let sequential = page == stream.next;
         stream.window = match stream.window {

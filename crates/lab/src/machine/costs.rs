@@ -1,9 +1,9 @@
-//! What things cost, in nanoseconds of simulated time, each with its reason. Nothing else in the machine is a matter of
-//! time.
+//! Costs of operations, in nanoseconds of simulated time, each with its reason. Nothing else in the machine is a matter
+//! of time.
 //!
 //! Instruction counts are those of Linux 6.1 as measured (`438 + 255` for an order-0 pair, and so on), or estimates of
-//! the same kind, at three instructions a nanosecond. Costs that Linux does not have are not invented: what the real
-//! crates do in host time is not looked at.
+//! the same kind, at three instructions a nanosecond. Costs that Linux does not have are not invented: the host time of
+//! the real crates is not looked at.
 
 /// Instructions that a CPU gets through in a nanosecond: 3 GHz, one a cycle.
 const INSTRUCTIONS_PER_NS: u64 = 3;
@@ -28,7 +28,7 @@ pub(crate) const FREE: u64 = instructions(600);
 pub(crate) const ALLOC_HUGE: u64 = instructions(8_900);
 /// One page fault besides its frame: exception, walk, entry, LRU vector; about 1500 instructions.
 pub(crate) const FAULT: u64 = instructions(1_500);
-/// Zeroing a page, at 10 GB/s: what one core of 2013 writes.
+/// Zeroing a page, at 10 GB/s: the rate of one core of 2013.
 pub(crate) const ZERO_PAGE: u64 = 400;
 /// Copying a page, at 5 GB/s: reads and writes.
 pub(crate) const COPY_PAGE: u64 = 800;
@@ -61,7 +61,7 @@ pub(crate) const SEEK_TRACK: u64 = MILLISECOND;
 pub(crate) const DISK_THIRD: u64 = 1_000_000_000_000 / 3 / 4096;
 /// Waiting for the platter: half a turn at 7200 a minute.
 pub(crate) const HALF_TURN: u64 = 4_170 * MICROSECOND;
-/// Both within 16 MiB: track to track 1 ms and half a turn, less what the drive's own queue saves.
+/// Both within 16 MiB: track to track 1 ms and half a turn, less the time that the drive's own queue saves.
 pub(crate) const SEEK_NEAR: u64 = 3_000 * MICROSECOND;
 /// One page read or written where the head is, at 120 MB/s.
 pub(crate) const DISK_PAGE: u64 = 4096 * SECOND / 120_000_000;
@@ -101,9 +101,9 @@ pub(crate) const DIRTY_EXPIRE: u64 = 30 * SECOND;
 pub(crate) const JOURNAL_HOLD: u64 = 5 * SECOND + DIRTY_EXPIRE;
 /// Percent of the memory that can be dirtied from which the write-back thread writes (`dirty_background_ratio`).
 pub(crate) const DIRTY_BACKGROUND: u64 = 10;
-/// Percent from which those who write wait (`dirty_ratio`).
+/// Percent from which writers wait (`dirty_ratio`).
 pub(crate) const DIRTY_LIMIT: u64 = 20;
-/// Thousandths around which those who write are kept: midway between free running, which ends midway between the two
+/// Thousandths around which writers are kept: midway between free running, which ends midway between the two
 /// ratios above, and the limit (`balance_dirty_pages()` since 3.2).
 pub(crate) const DIRTY_SETPOINT: u64 = (DIRTY_LIMIT * 3 + DIRTY_BACKGROUND) * 10 / 4;
 /// Pages that the write-back thread hands to the disk at once: 1 MiB, between which reads get their turn.

@@ -1,12 +1,12 @@
-//! One disk: a head that moves, and queues from which an elevator picks what it does next.
+//! One disk: a head that moves, and queues from which an elevator picks its next request.
 //!
 //! Each actor that reads has a queue, and all writing has one, as in CFQ, the elevator of the series' kernels. Queues
 //! take turns. A reader's turn lasts a slice of time and, since it asks for the next piece only when it has the last,
-//! the disk waits for that a moment rather than move its head away. Who reads at random places gets one request a turn,
+//! the disk waits for that a moment rather than move its head away. A reader at random places gets one request a turn,
 //! and is not waited for; of several such readers the one that is next under the moving head comes first, as in a
 //! drive's own queue. Writing gets a slice in each round.
 //!
-//! Nobody is served twice at a time: [`decide`](Disk::decide) says what the disk does now and until when,
+//! One request is served at a time: [`decide`](Disk::decide) names the disk's present action and its end,
 //! [`finish`](Disk::finish) is to be called then.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ use super::time::Time;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Sector(pub(crate) u64);
 
-/// What kind of disk it is.
+/// Kind of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Drive {
     /// Platters and a head that moves.
@@ -33,7 +33,7 @@ pub(crate) enum Drive {
 }
 
 impl Drive {
-    /// What a request takes, from where the head is.
+    /// Time that a request takes, from the head's place.
     fn takes(self, head: u64, request: &Request) -> u64 {
         match (self, request.what) {
             (Self::Spinning, _) => seek(head, request.at.0) + request.pages * DISK_PAGE,
@@ -43,7 +43,7 @@ impl Drive {
     }
 }
 
-/// What the disk is asked to do.
+/// A request to the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transfer {
     /// Into memory.
@@ -58,13 +58,13 @@ pub(crate) struct Request {
     pub(crate) what: Transfer,
     pub(crate) at: Sector,
     pub(crate) pages: u64,
-    /// Who asks, and waits for the end; nobody, if somebody only wants it done.
+    /// The actor that asks, and waits for the end; none, if no actor waits.
     pub(crate) owner: Option<ActorId>,
     /// Frames that are being written.
     pub(crate) frames: Vec<Pfn>,
 }
 
-/// Whose queue: a reader's, or the one for all writing.
+/// Owner of a queue: a reader, or all writing together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Key {
     Reader(Option<ActorId>),
@@ -104,7 +104,7 @@ impl Queue {
     }
 }
 
-/// Whose turn it is.
+/// The queue that has its turn.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     key: Key,
@@ -113,7 +113,7 @@ struct Turn {
     idle_since: Time,
 }
 
-/// What the disk does now.
+/// The disk's present action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Busy {
     /// Until then.
@@ -128,8 +128,8 @@ pub(crate) struct Busy {
 /// |---|---|
 /// | `head` | where the head is, or will be after `serving` |
 /// | `queues` | one for each actor that ever read, and one for writing |
-/// | `round` | queues with requests, but for that of `turn`: whose turn comes next |
-/// | `serving` | what is being done, until when; then nothing else is |
+/// | `round` | queues with requests, but for that of `turn`: in the order of their turns |
+/// | `serving` | the present request and its end; then nothing else is done |
 /// | `number` | the last that [`decide`](Self::decide) gave out; older ones are void |
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
@@ -147,7 +147,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// A disk that nobody has asked for anything.
+    /// A disk without requests.
     pub(crate) fn new(drive: Drive) -> Self {
         Self { drive, ..Self::default() }
     }
@@ -169,7 +169,7 @@ impl Disk {
         }
     }
 
-    /// What the disk does from now on, if that is news: serve a request, or wait a moment for whoever's turn it is.
+    /// The disk's action from now on, if that is news: serve a request, or wait a moment for the reader in turn.
     pub(crate) fn decide(&mut self, now: Time) -> Option<Busy> {
         if self.serving.is_some() {
             return None;
@@ -184,7 +184,7 @@ impl Disk {
                 return self.serve(turn.key, place, now);
             }
             if !more && patient && now < waits_until {
-                // Nobody else: there is nothing to do but to wait for a request.
+                // No other queue: there is nothing to do but to wait for a request.
                 return if self.round.is_empty() { None } else { Some(self.busy_until(waits_until)) };
             }
             self.turn = None;
@@ -199,7 +199,7 @@ impl Disk {
         self.serve(key, place, now)
     }
 
-    /// Takes the queue whose turn is next out of the round. Of those that read at random places it is the one that the
+    /// Takes the queue with the next turn out of the round. Of those that read at random places it is the one that the
     /// head meets first.
     fn next_turn(&mut self) -> Option<Key> {
         let queue = |key: &Key| self.queues.get(key);
@@ -243,7 +243,8 @@ impl Disk {
         Busy { until, number: self.number }
     }
 
-    /// The time that [`decide`](Self::decide) named has come: what is done now, if anything. Another decision is due.
+    /// The time that [`decide`](Self::decide) named has come: returns the request that is done now, if any. Another
+    /// decision is due.
     pub(crate) fn finish(&mut self, number: u64) -> Option<Request> {
         if number != self.number {
             return None;
@@ -269,7 +270,7 @@ impl Disk {
 /// Time until the head is at a place.
 fn seek(head: u64, to: u64) -> u64 {
     match head.abs_diff(to) {
-        // What lies just ahead passes under the head anyway.
+        // A place just ahead passes under the head anyway.
         ahead if to >= head && ahead <= SEEK_NEAR / DISK_PAGE => ahead * DISK_PAGE,
         near if near <= NEAR_PAGES => SEEK_NEAR,
         far => {

@@ -10,8 +10,8 @@ fn write(at: u64, pages: u64) -> Request {
     Request { what: Transfer::Write, owner: None, ..read(0, at, pages) }
 }
 
-/// Lets readers ask for the next piece as soon as they have the last, until a time; who was served when, in order, and
-/// pages of each.
+/// Lets readers ask for the next piece as soon as they have the last, until a time; the readers served, in order, with
+/// times, and pages of each.
 fn readers(disk: &mut Disk, count: u32, mut place: impl FnMut(u32, u64) -> u64, until: Time) -> Vec<(u32, Time)> {
     let mut asked = vec![0; count as usize];
     let mut now = Time::START;
@@ -54,7 +54,7 @@ fn neighbours_follow_without_a_seek() {
 fn flash_does_not_seek() {
     let (mut disk, mut now) = (Disk::new(Drive::Flash), Time::START);
     let mut one = |request: Request| {
-        // Later than anybody waits for a next request.
+        // Later than any reader waits for a next request.
         now = now.after(SECOND);
         disk.submit(request);
         let busy = disk.decide(now).unwrap();
@@ -107,7 +107,7 @@ fn random_readers_are_served_in_the_order_of_places() {
     assert!(many * 100 > one * 102, "{many} of 16, {one} of one");
     let mut disk = Disk::default();
     for owner in 0..8 {
-        // Random by what came before.
+        // Random by the requests before.
         for piece in 0..8 {
             disk.submit(read(owner, 1_000_000 * (piece + 1), 1));
         }

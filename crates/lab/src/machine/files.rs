@@ -17,15 +17,15 @@ struct File {
     /// Where its first page lies; the others follow.
     start: u64,
     pages: u32,
-    /// While somebody may find it by name without looking at the disk.
+    /// While a lookup may find it by name without looking at the disk.
     dentry: Option<Object>,
     /// Inode and tree nodes, while it is known in memory.
     objects: Vec<Object>,
     looks: Looks,
     exists: bool,
-    /// Mapped by somebody for good.
+    /// Mapped for good.
     kept: bool,
-    /// While somebody has it open: its dentry and inode stay.
+    /// While it is open: its dentry and inode stay.
     descriptor: Option<Object>,
     /// It has a place in `known`.
     queued: bool,
@@ -33,7 +33,7 @@ struct File {
     unread: bool,
 }
 
-/// What the shrinker does when it looks at a file the next time: the dentry goes first, and only then is the inode on a
+/// The shrinker's work when it looks at a file the next time: the dentry goes first, and only then is the inode on a
 /// list of its own; both get a second chance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Looks {
@@ -55,13 +55,13 @@ pub(crate) struct Files {
     end: u64,
     /// Files known in memory, the one that was looked at longest ago first; some perhaps deleted or opened by now.
     known: VecDeque<FileId>,
-    /// Those of them that nobody has open.
+    /// Those of them that are not open.
     known_count: u64,
-    /// What was used once has no mark (Linux since 3.18): only a second use gives a second chance.
+    /// A file used once has no mark (Linux since 3.18): only a second use gives a second chance.
     pub(super) marks_second_use: bool,
 }
 
-/// What a shrinker does with the file that is next.
+/// A shrinker's work on the next file.
 #[derive(Debug)]
 pub(crate) enum Pruned {
     /// It was used: it stays.
@@ -93,7 +93,7 @@ impl Files {
         id
     }
 
-    /// Leaves a gap on the disk: what comes next is far away.
+    /// Leaves a gap on the disk: the next file is far away.
     pub(crate) fn skip(&mut self, pages: u64) {
         self.end += pages;
     }
@@ -151,7 +151,7 @@ impl Files {
         kinds
     }
 
-    /// The objects that [`open`](Self::open) asked for. Back come those that somebody else brought meanwhile.
+    /// The objects that [`open`](Self::open) asked for. Back come those that another actor brought meanwhile.
     pub(crate) fn know(&mut self, id: FileId, objects: Vec<Object>) -> Vec<Object> {
         let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return objects };
         let (dentries, rest): (Vec<_>, Vec<_>) = objects.into_iter().partition(|object| object.kind() == Kind::Dentry);
@@ -173,8 +173,8 @@ impl Files {
         unwanted
     }
 
-    /// Somebody opens the file: until [`let_go`](Self::let_go) its dentry and inode stay. Back comes the descriptor of
-    /// who had it open.
+    /// Opens the file: until [`let_go`](Self::let_go) its dentry and inode stay. Back comes the descriptor of
+    /// its last opener.
     pub(crate) fn hold(&mut self, id: FileId, descriptor: Object) -> Option<Object> {
         let Some(file) = self.files.get_mut(id.0 as usize).filter(|file| file.exists) else { return Some(descriptor) };
         let before = file.descriptor.replace(descriptor);
@@ -194,7 +194,7 @@ impl Files {
         Some(descriptor)
     }
 
-    /// A file that nobody has open is known from now on.
+    /// A file that is not open is known from now on.
     fn enqueue(&mut self, id: FileId) {
         let Some(file) = self.files.get_mut(id.0 as usize) else { return };
         self.known_count += 1;
@@ -262,7 +262,7 @@ impl Files {
         objects
     }
 
-    /// Files known in memory that nobody has open.
+    /// Files known in memory that are not open.
     pub(crate) fn known(&self) -> u64 {
         self.known_count
     }

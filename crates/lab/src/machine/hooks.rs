@@ -1,4 +1,4 @@
-//! The machine as the allocator sees it: who is woken, who waits, what is counted.
+//! The machine as the allocator sees it: wake-ups, waits, and counts.
 
 use std::rc::{Rc, Weak};
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::owner::{Hooks, Name, Sim};
 use super::{Machine, Time, costs};
 
-/// What happened since the start, in the words of `/proc/vmstat`.
+/// Events since the start, in the words of `/proc/vmstat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Tally {
     /// Blocks handed out.
@@ -21,7 +21,7 @@ pub(crate) struct Tally {
     pub(crate) minor_faults: u64,
     /// Page faults with I/O.
     pub(crate) major_faults: u64,
-    /// Requests for single frames that failed: the machine would have killed somebody.
+    /// Requests for single frames that failed: the machine would have killed a process.
     pub(crate) out_of_memory: u64,
     /// Kernel objects that shrinkers looked at.
     pub(crate) slabs_scanned: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Tally {
     pub(crate) fragmenting: u64,
     /// Times that kswapd was woken.
     pub(crate) kswapd_wakes: u64,
-    /// Times that somebody waited inside an allocation.
+    /// Times that an actor waited inside an allocation.
     pub(crate) waits: u64,
     /// Nanoseconds of that.
     pub(crate) waited: u64,
@@ -125,7 +125,7 @@ impl Hooks for Seat {
 }
 
 impl Machine {
-    /// Counts an event, and charges what it stands for.
+    /// Counts an event, and charges its cost.
     fn note(&self, event: &Event) {
         let mut tally = self.tally.borrow_mut();
         let cost = match *event {
@@ -167,8 +167,8 @@ impl Machine {
         }
     }
 
-    /// Between two batches of a compaction the others catch up. True if somebody waits for this CPU and its turn is
-    /// over.
+    /// Between two batches of a compaction the others catch up. True if another actor waits for this CPU and its turn
+    /// is over.
     fn wants_reschedule(&self) -> bool {
         let (id, reclaiming) = (self.schedule.current(), Sim::is_reclaiming());
         self.schedule.interleave(self);

@@ -1,6 +1,6 @@
 //! The file system's own pages: inode tables and directories, in the block device's page cache.
 //!
-//! Who creates, deletes or first reads a file changes its inode's page and its directory's. The journal holds a changed
+//! Creating, deleting or first reading a file changes its inode's page and its directory's. The journal holds a changed
 //! page from then on until it is committed and written where it belongs; so long it can neither be moved nor evicted,
 //! though it lies in memory that was asked for as movable (until Linux 3.18; Gioh Kim's change of that year took such
 //! pages out of it).
@@ -31,7 +31,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The next page whose time is over: held no longer, or, if it was changed again meanwhile, put off.
+    /// The next page that is due: held no longer, or, if it was changed again meanwhile, put off.
     fn expire(&mut self, now: Time) -> Option<Pfn> {
         while let Some(&(time, page)) = self.queue.front().filter(|(time, _)| *time <= now) {
             self.queue.pop_front();
@@ -58,7 +58,7 @@ impl Machine {
         self.hold(DIRECTORIES + group);
     }
 
-    /// Lets go of what is written.
+    /// Lets go of written pages.
     pub(super) fn end_holds(&self) {
         let now = self.now();
         loop {

@@ -1,5 +1,5 @@
 //! Programs and libraries: files that are mapped for good. Their inodes stay, and dropping caches leaves their pages
-//! alone; only reclaim takes what was not used lately, and a later use reads it again.
+//! alone; only reclaim takes pages that were not used lately, and a later use reads it again.
 
 use super::owner::Name;
 use super::process::Fault;
@@ -10,7 +10,7 @@ use super::{FileId, Machine, costs};
 const AROUND: u32 = 16;
 
 impl Machine {
-    /// A new file that somebody maps for as long as the machine runs.
+    /// A new file that is mapped for as long as the machine runs.
     pub(crate) fn map_file(&self, pages: u32) -> FileId {
         let file = self.create_file(pages);
         self.files.borrow_mut().keep(file);

@@ -4,21 +4,21 @@
 //! is simulated, and its time. A machine is deterministic: the same setup and the same actors give the same history.
 //!
 //! * [`Machine`]: memory, disk, files, processes, kernel objects and their clock
-//! * [`Actor`]: somebody who does something in steps ([`schedule`])
-//! * [`owner`]: who has each frame of its memory, and what follows from that: what can be moved, what can be given up
-//! * `disk`, `waits`: an elevator, and who waits for it
+//! * [`Actor`]: a process or thread that works in steps ([`schedule`])
+//! * [`owner`]: the holder of each frame of its memory, and what can be moved or given up
+//! * `disk`, `waits`: an elevator, and the actors that wait for it
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
 //! * `journal`, `xfs`: the file system's own pages, of ext4 and of XFS; `mapped`: programs and libraries
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
-//! * `shadows`: what remains of evicted pages
-//! * `reclaim`: what the pages' owner does for whoever scans the LRU lists
+//! * `shadows`: records of evicted pages
+//! * `reclaim`: the work of the pages' owner for scanners of the LRU lists
 //! * `threads`: kswapd, kcompactd, the write-back thread
-//! * [`costs`]: what everything takes, in simulated time
+//! * [`costs`]: the cost of each operation, in simulated time
 //!
 //! # Rules
 //! 1. The allocator comes back in: it moves and evicts pages, and lets others run while it waits. So no borrow of the
 //!    machine's state is held in a call to it.
-//! 2. A step is one operation; what it costs is charged where it is done.
+//! 2. A step is one operation; its cost is charged where it is done.
 //! 3. One machine a thread at a time: platform functions are static.
 
 mod cache;
@@ -80,9 +80,9 @@ use xfs::Buffers;
 
 /// A machine. Lives on one thread.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
-/// | `memory` | see there | everybody, through its methods |
+/// | `memory` | see there | all, through its methods |
 /// | `schedule` | see there | actors spawn, wake, sleep; `run` |
 /// | `disk`, `waits`, `files`, `slabs`, `dirty`, `processes` | see their types | the operations of `cache`, `objects`, `writeback`, `process`; borrowed for a moment |
 /// | `tally` | counts since the start | the hooks |
@@ -175,7 +175,7 @@ impl Machine {
         &self.memory
     }
 
-    /// The simulated time, for whoever runs.
+    /// The simulated time, for the running actor.
     pub(crate) fn now(&self) -> Time {
         self.schedule.now()
     }
@@ -249,7 +249,7 @@ impl Machine {
         }
     }
 
-    /// The thread is this actor from here on. Returns what it was before, for [`leave`](Self::leave).
+    /// The thread is this actor from here on. Returns the former one, for [`leave`](Self::leave).
     fn enter(&self, id: ActorId, time: Time) -> bool {
         let reclaiming = Sim::is_reclaiming();
         Sim::set_reclaiming(false);

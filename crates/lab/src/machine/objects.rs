@@ -9,9 +9,9 @@ use super::owner::{Holder, Name};
 use super::slab::Object;
 use super::{FileId, Kind, Machine, costs};
 
-/// Looks until a file that nobody uses is forgotten.
+/// Looks until an unused file is forgotten.
 const LOOKS: u32 = 4;
-/// What a shrinker looks at in one go.
+/// Objects that a shrinker looks at in one go.
 pub(super) const BATCH: u64 = 128;
 
 impl Machine {
@@ -74,11 +74,11 @@ impl Machine {
         self.slabs.borrow().usage(kind)
     }
 
-    /// Looks at as many dentries and inodes as is fair for what was looked at of the LRU lists (`shrink_slab()`).
+    /// Looks at as many dentries and inodes as is fair for the pages looked at on the LRU lists (`shrink_slab()`).
     pub(super) fn shrink_objects(&self, slab: &Slab) -> Shrunk {
         // Frames of buffers are not counted as those of slabs are.
         self.shrink_buffers(slab);
-        // Of each node's lists the same share; which objects are whose is not kept apart.
+        // Of each node's lists the same share; the objects of different nodes are not kept apart.
         let known = self.files.borrow().known() / self.nodes();
         let share = match self.lists_are_nodes {
             true => slab.share(known),

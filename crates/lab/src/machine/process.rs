@@ -1,4 +1,4 @@
-//! Processes: anonymous memory, and what the kernel keeps for each.
+//! Processes: anonymous memory, and the kernel's objects for each.
 
 use pageblock_frame::{Gfp, Order, PAGEBLOCK_FRAMES, Pfn};
 
@@ -25,7 +25,7 @@ pub(super) const fn swap_sector(process: u32, page: u32) -> Sector {
 /// Upper levels of a page table.
 const UPPER_TABLES: usize = 3;
 
-/// What the kernel keeps for a process.
+/// The kernel's objects for a process.
 #[derive(Debug, Default)]
 struct Process {
     stack: Option<Pfn>,
@@ -52,7 +52,7 @@ pub(crate) enum Fault {
     Minor,
     /// It will be there then: it comes from swap.
     Major(Time),
-    /// There is no memory: Linux would kill somebody.
+    /// There is no memory: Linux would kill a process.
     OutOfMemory,
 }
 

@@ -1,4 +1,4 @@
-//! Giving pages up: what the owner of the pages does for whoever scans the LRU lists.
+//! Giving pages up: the work of the pages' owner for scanners of the LRU lists.
 
 use std::rc::{Rc, Weak};
 
@@ -92,17 +92,17 @@ impl Machine {
         self.shrinker.file_pages(node, zone)
     }
 
-    /// What reclaim did so far.
+    /// Counts of reclaim so far.
     pub(crate) fn shrink_stat(&self) -> ShrinkStat {
         self.shrinker.stat()
     }
 
-    /// What it did in one zone of a node.
+    /// Its counts in one zone of a node.
     pub(crate) fn zone_scan(&self, node: NodeId, kind: pageblock::ZoneKind) -> ZoneScan {
         self.shrinker.scan(node, kind)
     }
 
-    /// A page of a file is there again. What is overwritten belongs to no working set.
+    /// A page of a file is there again. An overwritten page belongs to no working set.
     pub(super) fn readmit(&self, pfn: Pfn, name: Name, written: bool) {
         let evicted = self.shadows.borrow_mut().take(name);
         if let Some(evicted) = evicted.filter(|_| !written) {

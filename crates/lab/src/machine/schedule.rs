@@ -1,17 +1,17 @@
-//! Who runs next: actors with a local time each, and events.
+//! The order of work: actors with a local time each, and events.
 //!
-//! The actor with the smallest local time takes a step; what the step charges moves its time on. While more actors want
-//! to run than there are CPUs, all progress slower by that factor (processor sharing). An actor that waits inside its
-//! step, because the allocator waits, runs the others in a nested loop until it is woken or its deadline comes; it is
-//! not entered again meanwhile. Several may wait so at once: the inner ones end first, so that an outer one can be late
-//! by what an inner one waited longer.
+//! The actor with the smallest local time takes a step; the charges of the step move its time on. While more actors
+//! want to run than there are CPUs, all progress slower by that factor (processor sharing). An actor that waits inside
+//! its step, because the allocator waits, runs the others in a nested loop until it is woken or its deadline comes; it
+//! is not entered again meanwhile. Several may wait so at once: the inner ones end first, so that an outer one can be
+//! late by the longer wait of an inner one.
 //!
-//! | field | legal values | who may change it |
+//! | field | legal values | changed by |
 //! |---|---|---|
-//! | `queue` | one entry for each actor that neither runs nor waits, and one for each event | whoever schedules |
-//! | `now` | never goes back, but for what a step charges on top of it | the loops below |
+//! | `queue` | one entry for each actor that neither runs nor waits, and one for each event | the callers that schedule |
+//! | `now` | never goes back, but for a step's charges on top of it | the loops below |
 //! | `charged` | nanoseconds of CPU that the running step has used | `charge`, the loops |
-//! | `runnable` | actors whose entry says that they want the CPU, and those that run | `push`, `pop`, the loops |
+//! | `runnable` | actors with an entry that says they want the CPU, and those that run | `push`, `pop`, the loops |
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -20,7 +20,7 @@ use std::collections::BinaryHeap;
 use super::Machine;
 use super::time::Time;
 
-/// What an actor wants after a step.
+/// An actor's wish after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// To go on.
@@ -33,9 +33,9 @@ pub(crate) enum Next {
     Exit,
 }
 
-/// Somebody who does something: a process, a kernel thread.
+/// A process, or a kernel thread.
 pub(crate) trait Actor {
-    /// One operation, whose costs are charged to the machine meanwhile.
+    /// One operation; its costs are charged to the machine meanwhile.
     fn step(&mut self, machine: &Machine) -> Next;
 }
 
@@ -90,14 +90,14 @@ pub(crate) struct Schedule {
     actors: RefCell<Vec<Slot>>,
     actions: RefCell<Vec<Option<Action>>>,
     vacant: RefCell<Vec<u32>>,
-    /// Counts what [`wake_waiters`](Self::wake_waiters) was called for.
+    /// Counts the reasons of [`wake_waiters`](Self::wake_waiters).
     signals: Cell<u64>,
     /// Nanoseconds of CPU used so far.
     used: Cell<u64>,
 }
 
 impl Schedule {
-    /// Nobody yet.
+    /// No actor yet.
     pub(crate) fn new(cpus: u32) -> Self {
         Self {
             cpus: u64::from(cpus.max(1)),
@@ -117,7 +117,7 @@ impl Schedule {
         }
     }
 
-    /// The time for whoever runs.
+    /// The time of the running actor.
     pub(crate) fn now(&self) -> Time {
         self.now.get().after(self.charged.get() * self.share() / 16)
     }
@@ -148,7 +148,7 @@ impl Schedule {
         id
     }
 
-    /// The actor whose step this is.
+    /// The actor of this step.
     pub(crate) fn current(&self) -> Option<ActorId> {
         self.current.get()
     }
@@ -235,7 +235,7 @@ impl Schedule {
         }
     }
 
-    /// Runs until `limit`, or until `stop` says so, or until nobody has anything to do.
+    /// Runs until `limit`, or until `stop` says so, or until no actor has work left.
     pub(crate) fn run(&self, machine: &Machine, limit: Time, stop: &dyn Fn() -> bool) {
         while !stop() {
             let Some((time, entry)) = self.pop(limit) else { break };
@@ -261,7 +261,7 @@ impl Schedule {
         self.now.set(self.now.get().max(time));
     }
 
-    /// One step of one actor, whose entry has just been taken out.
+    /// One step of one actor, after its entry has been taken out.
     fn step(&self, machine: &Machine, id: ActorId, time: Time) {
         let place = id.0 as usize;
         let slot = std::mem::replace(&mut self.actors.borrow_mut()[place], Slot::Busy(false));

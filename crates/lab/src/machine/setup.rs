@@ -1,4 +1,4 @@
-//! What a machine is made of.
+//! Parts of a machine.
 
 use pageblock::{Config, Region, RegionKind, ZoneLimits};
 use pageblock_frame::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn};

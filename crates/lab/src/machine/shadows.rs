@@ -1,4 +1,4 @@
-//! What remains of evicted pages of files, in their places in the cache (shadow entries).
+//! Records of evicted pages of files, in their places in the cache (shadow entries).
 
 use pageblock_reclaim::Evicted;
 

@@ -1,8 +1,8 @@
-//! Kernel objects in slabs: dentries, inodes and their like, which shrinkers can free, and all that nobody can.
+//! Kernel objects in slabs: dentries, inodes and their like, which shrinkers can free, and all that cannot be freed.
 //!
 //! A slab is a block of frames with room for some objects of one kind. It goes back to the allocator when its last
-//! object is freed; since objects are freed in an order of their own, slabs stay half empty for long. That is what
-//! holds pageblocks of the reclaimable type.
+//! object is freed; since objects are freed in an order of their own, slabs stay half empty for long. That
+//! keeps pageblocks of the reclaimable type.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Inode,
     /// `radix_tree_node`: 560 bytes; a file has one for each 64 of its pages.
     RadixNode,
-    /// What belongs to a process and cannot be reclaimed: areas, descriptors of files, credentials; 256 bytes a piece.
+    /// Objects of a process that cannot be reclaimed: areas, descriptors of files, credentials; 256 bytes a piece.
     Process,
     /// `xfs_ili`, the log item of an inode of XFS that was changed: 168 bytes.
     LogItem,
@@ -71,7 +71,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// What it is.
+    /// Its kind.
     pub(crate) const fn kind(self) -> Kind {
         self.kind
     }
@@ -98,7 +98,7 @@ struct Cache {
     frames: u64,
 }
 
-/// All slabs of a machine. Takes no frames itself: whoever wants an object gets told when a slab is missing.
+/// All slabs of a machine. Takes no frames itself: a request for an object is told when a slab is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Slabs {
     caches: [Cache; Kind::ALL.len()],

@@ -179,8 +179,8 @@ fn scanner(shrink: ShrinkConfig) -> Rc<Machine> {
     Machine::boot(&Setup { shrink, ..setup }).unwrap()
 }
 
-/// A file twice as large as memory, again and again: nothing of it is there when it is needed, but for what our default
-/// keeps.
+/// A file twice as large as memory, again and again: nothing of it is there when it is needed, but for the part that
+/// our default keeps.
 #[test]
 fn a_stream_in_a_circle_finds_what_is_kept_of_it() {
     let passes = |shrink| {
@@ -195,8 +195,8 @@ fn a_stream_in_a_circle_finds_what_is_kept_of_it() {
     assert!(ours[1..].iter().all(|percent| *percent <= 90), "{ours:?}");
 }
 
-/// What was kept gives way: a file that fits is in memory after some rounds, whatever was there before, and read how
-/// often.
+/// Kept pages give way: a file that fits is in memory after some rounds, whatever was there before, and however
+/// often it was read.
 #[test]
 fn what_nobody_reads_any_more_gives_way() {
     for (before, shrink) in [1, 3]

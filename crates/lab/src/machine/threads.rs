@@ -8,7 +8,7 @@ use pageblock_frame::NodeId;
 use super::writeback::Flusher;
 use super::{Actor, ActorId, Machine, Next, Time};
 
-/// Who they are; empty until they are started.
+/// Their numbers; empty until they are started.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     kswapd: RefCell<Vec<ActorId>>,
@@ -46,7 +46,7 @@ impl Machine {
         self.wake(*self.threads.flusher.borrow());
     }
 
-    /// True for the write-back thread, which waits for what it writes.
+    /// True for the write-back thread, which waits for its own writes.
     pub(super) fn is_flusher(&self) -> bool {
         let current = self.schedule.current();
         current.is_some() && current == *self.threads.flusher.borrow()
@@ -83,7 +83,7 @@ impl Actor for Compacting {
     }
 }
 
-/// What a thread does between two steps. One that is woken during a step goes on after it.
+/// State of a thread between two steps. One that is woken during a step goes on after it.
 fn rest(turn: Turn) -> Next {
     match turn {
         Turn::Again => Next::Run,

@@ -11,7 +11,7 @@ pub(crate) struct Time(u64);
 impl Time {
     /// When the machine was started.
     pub(crate) const START: Self = Self(0);
-    /// When the disk is done with what the actor asked for; nobody knows yet when that is. Later than all that is
+    /// When the disk is done with the actor's request; that time is not known yet. Later than all that is
     /// known.
     pub(crate) const DISK: Self = Self(u64::MAX - 1);
     /// Later than everything.

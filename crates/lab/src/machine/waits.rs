@@ -1,4 +1,4 @@
-//! Who waits for the disk: what an actor asked for, and when it goes on.
+//! Waits for the disk: an actor's requests, and the time when it goes on.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::{Machine, Time};
 
 /// An actor and the disk.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
-/// | `outstanding` | requests of its own that are not done | who asks; the disk |
+/// | `outstanding` | requests of its own that are not done | the actor; the disk |
 /// | `waits` | true if its step ended with a wait for all of them | the schedule; the disk |
-/// | `not_before` | it goes on no earlier: a writer over the limit | who asks |
+/// | `not_before` | it goes on no earlier: a writer over the limit | the actor |
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
     outstanding: u32,
@@ -27,7 +27,7 @@ struct Wait {
 pub(super) struct Waits(BTreeMap<ActorId, Wait>);
 
 impl Machine {
-    /// Asks the disk for neighbouring pages; who reads waits for the end. The answer is for
+    /// Asks the disk for neighbouring pages; a reader waits for the end. The answer is for
     /// [`Next::Sleep`](super::Next): the actor sleeps until all is done that it asked for.
     pub(super) fn ask_disk(&self, what: Transfer, (at, pages): (Sector, u64), frames: Vec<Pfn>) -> Time {
         let owner = self.schedule.current().filter(|_| what == Transfer::Read || self.is_flusher());

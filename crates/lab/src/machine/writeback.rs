@@ -15,7 +15,7 @@ type Place = (NodeId, ZoneKind);
 ///
 /// | field | legal values |
 /// |---|---|
-/// | `queue` | every dirty page once at least; entries whose page is clean or gone by now are void |
+/// | `queue` | every dirty page once at least; entries of pages that are clean or gone by now are void |
 /// | `dirty` | pages marked dirty |
 /// | `written_back` | pages on their way to the disk |
 /// | `zones` | both, by node and kind of zone |
@@ -197,7 +197,7 @@ impl Machine {
     }
 }
 
-/// The write-back thread: writes what is old, and the oldest of what is too much.
+/// The write-back thread: writes old pages, and the oldest of those above the limit.
 #[derive(Debug, Default)]
 pub(super) struct Flusher;
 

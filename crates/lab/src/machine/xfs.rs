@@ -1,10 +1,10 @@
-//! What XFS keeps in memory besides dentries, inodes and the pages of files: neither movable nor counted as
+//! Buffers that XFS keeps in memory besides dentries, inodes and the pages of files: neither movable nor counted as
 //! reclaimable.
 //!
 //! An inode that was changed has a log item (`xfs_ili`) until it is forgotten. Inodes are read and written through
 //! buffers of a cluster of 32 (16 KiB at 512 bytes an inode, as `mkfs.xfs` makes them since 2014): four frames asked
 //! for one by one, and kept until a shrinker takes them. So pageblocks of the unmovable type fill with frames whose
-//! ends are far apart, and what is free in them is crumbs.
+//! ends are far apart, and their free frames are crumbs.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -77,7 +77,7 @@ impl Machine {
         };
         let frames: Vec<Pfn> = (0..FRAMES).filter_map(|_| self.kernel_block(Order::ZERO, BUFFER)).collect();
         let mut all = self.buffers.borrow_mut();
-        // Somebody else may have brought it while reclaim ran.
+        // Another actor may have brought it while reclaim ran.
         let unwanted = match all.buffers.insert(cluster, (frames, LOOKS)) {
             Some((before, _)) => before,
             None => {
@@ -105,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// Looks at as many buffers as is fair for what was looked at of the LRU lists.
+    /// Looks at as many buffers as is fair for the pages looked at on the LRU lists.
     pub(super) fn shrink_buffers(&self, slab: &Slab) {
         let looks = {
             let mut all = self.buffers.borrow_mut();

@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::options::Runs;
 
 /// Runs every line of a table with every seed; returns the runs of each line, in the order of lines and seeds. Lines
-/// take turns, so that what is ready early says something of all; `tick` is called after each run. The error is that of
+/// take turns, so that early results say something of all; `tick` is called after each run. The error is that of
 /// the first run that failed.
 pub(super) fn each<L: Sync, R: Send>(
     lines: &[L],

@@ -1,5 +1,5 @@
-//! Options that experiments share. What differs between them is said beside their own: how much memory, what a seed
-//! decides.
+//! Options that experiments share. Differences are documented beside their own: size of memory, and the choices that a
+//! seed decides.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -61,7 +61,7 @@ pub(super) struct MemoryRange {
 }
 
 impl MemoryRange {
-    /// The option `--memory` with these bounds. What is given is told first in its text, then the bounds, then the
+    /// The option `--memory` with these bounds. The given text comes first in its help, then the bounds, then the
     /// rest.
     pub(super) fn option(self, option: Arg, what: &str, rest: &str) -> Arg {
         let help = format!("{what}, in bytes or with K, M or G; {} to {}{rest}", short(self.least), short(self.most));

@@ -1,4 +1,4 @@
-//! What all experiments do with their results, and how they read those of others.
+//! Output of all experiments, and input of published results.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

@@ -8,10 +8,10 @@ use pageblock_lru::{Lru, LruList};
 use super::holder::{Holder, Name};
 use super::memory::Memory;
 
-/// What became of a page that reclaim has isolated.
+/// Outcome for a page that reclaim has isolated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Its name is gone: whoever isolated it has the last reference.
+    /// Its name is gone: its isolation has the last reference.
     Freed,
     /// It was used since the last look, and is not marked as used any more.
     Referenced,
@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
     Dirty,
     /// It is being written.
     Writeback,
-    /// It cannot go: there is no room on swap, or somebody else has a reference.
+    /// It cannot go: there is no room on swap, or another user has a reference.
     Kept,
 }
 
@@ -63,7 +63,7 @@ impl Memory {
         Verdict::Freed
     }
 
-    /// Takes up to a cluster from the tail of a list, and gives up what can go; the rest returns.
+    /// Takes up to a cluster from the tail of a list, and gives up the pages that can go; the rest returns.
     fn shrink_list(&self, lru: &Lru<'_>, list: LruList) -> Shrunk {
         let mut pages: ArrayVec<Pfn, { RECLAIM_CLUSTER as usize }> = ArrayVec::new();
         let scanned = lru.isolate_tail(list, RECLAIM_CLUSTER as u32, &mut pages).scanned;
@@ -77,7 +77,7 @@ impl Memory {
         lru.put_back_all(&mut pages);
         let freed = pages.len() as u64;
         for pfn in pages {
-            // Of those, nobody has a huge page any more: evict keeps them.
+            // None of those is a huge page any more: evict keeps them.
             self.give_back(pfn, Order::ZERO);
         }
         Shrunk { scanned, freed }

@@ -1,9 +1,9 @@
-//! Who can have a frame.
+//! Possible holders of a frame.
 
 use pageblock_frame::{Order, PAGEBLOCK_ORDER};
 use serde::Serialize;
 
-/// What a page is known by: the one way to it, as in a page table or the page cache.
+/// Name of a page: the one way to it, as in a page table or the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Name {
     /// A page of a process, by its number in the address space. A huge page is known by its first.
@@ -52,10 +52,10 @@ impl Space {
     }
 }
 
-/// Who has a frame. Of a block, the first frame says it for all.
+/// Holder of a frame. Of a block, the first frame says it for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Holder {
-    /// Nobody: it is free, or not the first of its block.
+    /// None: it is free, or not the first of its block.
     #[default]
     Nobody,
     /// An anonymous page: one frame, or a huge page.
@@ -101,7 +101,7 @@ impl Holder {
         matches!(self, Self::Anon { order, .. } if order == PAGEBLOCK_ORDER)
     }
 
-    /// True for what neither moves nor goes away by itself.
+    /// True for holders that neither move nor go away by themselves.
     pub(crate) const fn is_kernel(self) -> bool {
         matches!(self, Self::Kernel { .. } | Self::Slab { .. })
     }

@@ -1,4 +1,4 @@
-//! The memory of one machine: allocator, descriptors, lists, and the two tables that say who has what.
+//! The memory of one machine: allocator, descriptors, lists, and the two tables of holders.
 
 use core::fmt;
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use super::places::Places;
 use super::sim::{Entered, Hooks, Sim};
 use super::storage::Storage;
 
-/// What an LRU list set covers.
+/// Range of a set of LRU lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LruScope {
     /// A node (Linux since 4.8).
@@ -32,7 +32,7 @@ pub(crate) struct MemoryConfig {
     pub(crate) regions: Vec<Region>,
     /// The allocator.
     pub(crate) allocator: Config,
-    /// What an LRU list set covers.
+    /// Range of a set of LRU lists.
     pub(crate) lru: LruScope,
     /// Node of each CPU; those that are missing are on node 0.
     pub(crate) cpu_nodes: Vec<NodeId>,
@@ -53,11 +53,11 @@ impl MemoryConfig {
 
 /// The memory of one machine.
 ///
-/// | field | legal values | who may change it |
+/// | field | legal values | changed by |
 /// |---|---|---|
-/// | `holders` | one a frame; not `Nobody` exactly for the first frames of allocated blocks | whoever allocates, frees, moves |
+/// | `holders` | one a frame; not `Nobody` exactly for the first frames of allocated blocks | allocation, free, moves |
 /// | `places` | the inverse of `holders`, for named pages | the same |
-/// | `swapped` | names of anonymous pages that are on swap and not in memory; at most `swap` of them | eviction, and whoever needs the page or ends it |
+/// | `swapped` | names of anonymous pages that are on swap and not in memory; at most `swap` of them | eviction, and the call that needs the page or ends it |
 /// | `counts` | the sums over `holders` | the same |
 pub(crate) struct Memory {
     storage: Storage,
@@ -79,7 +79,7 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Builds it; nobody has a frame yet.
+    /// Builds it; no frame has a holder yet.
     pub(crate) fn new(config: &MemoryConfig) -> Result<Rc<Self>, InitError> {
         let able = (config.moves, config.gives_up);
         let build = || Storage::build(&config.regions, &config.allocator, config.lru);
@@ -98,13 +98,13 @@ impl Memory {
         }))
     }
 
-    /// Makes this the thread's machine, at time 0 on CPU 0, until what is returned is dropped. All that allocates or
+    /// Makes this the thread's machine, at time 0 on CPU 0, until the returned guard is dropped. All that allocates or
     /// frees needs it.
     pub(crate) fn enter(self: &Rc<Self>) -> Entered {
         Entered::new(Rc::clone(self))
     }
 
-    /// What happens when the allocator wakes, waits, or tells an event. To be set before [`enter`](Self::enter).
+    /// The reaction when the allocator wakes, waits, or tells an event. To be set before [`enter`](Self::enter).
     pub(crate) fn set_hooks(&self, hooks: Option<Rc<dyn Hooks>>) {
         Sim::set_traced(hooks.is_some());
         *self.hooks.borrow_mut() = hooks;
@@ -123,7 +123,7 @@ impl Memory {
         self.able
     }
 
-    /// The allocator. What is freed there directly is missing in the tables here.
+    /// The allocator. Blocks freed there directly are missing in the tables here.
     pub(crate) fn allocator(&self) -> &PageAllocator<Sim> {
         self.storage.allocator()
     }
@@ -160,18 +160,18 @@ impl Memory {
         self.moved.get()
     }
 
-    /// Who has the block that begins here.
+    /// Holder of the block that begins here.
     pub(crate) fn holder(&self, pfn: Pfn) -> Holder {
         self.holders.get(pfn.as_u64() as usize).map_or(Holder::Nobody, Cell::get)
     }
 
-    /// Every block that somebody has, upwards.
+    /// Every held block, upwards.
     pub(crate) fn held(&self) -> impl Iterator<Item = (Pfn, Holder)> {
         let all = self.holders.iter().zip(0..).map(|(holder, pfn)| (Pfn::new(pfn), holder.get()));
         all.filter(|(_, holder)| *holder != Holder::Nobody)
     }
 
-    /// Writes a holder down, and keeps the counts and the names in step. Returns who was there before.
+    /// Writes a holder down, and keeps the counts and the names in step. Returns the former holder.
     pub(super) fn set_holder(&self, pfn: Pfn, holder: Holder) -> Holder {
         let Some(slot) = self.holders.get(pfn.as_u64() as usize) else { return Holder::Nobody };
         let before = slot.replace(holder);
@@ -182,11 +182,11 @@ impl Memory {
         before
     }
 
-    /// Allocates a block for a holder. A name that is taken already, or swapped out, loses what it had: ask
+    /// Allocates a block for a holder. A name that is taken already, or swapped out, loses its former block: ask
     /// [`find`](Self::find) first.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing has changed but what reclaim and compaction did.
+    /// [`AllocError`]; nothing has changed but by reclaim and compaction.
     pub(crate) fn take(&self, holder: Holder, gfp: Gfp) -> Result<Pfn, AllocError> {
         let raw = self.allocator().alloc_order(holder.order(), gfp)?.into_raw();
         let (pfn, order) = (raw.pfn, raw.order);
@@ -223,8 +223,8 @@ impl Memory {
         Ok(pfn)
     }
 
-    /// Ends a block: its holder has no more use for it. If somebody has isolated it or writes it back, it is freed when
-    /// that is over. False if nobody held it.
+    /// Ends a block: its holder has no more use for it. If it is isolated or being written back, it is freed when
+    /// that is over. False if it had no holder.
     pub(crate) fn free(&self, pfn: Pfn) -> bool {
         let holder = self.forget(pfn);
         if holder == Holder::Nobody {
@@ -234,7 +234,7 @@ impl Memory {
         true
     }
 
-    /// Takes the holder and the name off a block, whose reference remains to be dropped.
+    /// Takes the holder and the name off a block; its reference remains to be dropped.
     pub(super) fn forget(&self, pfn: Pfn) -> Holder {
         let holder = self.set_holder(pfn, Holder::Nobody);
         if let Some(name) = holder.name() {

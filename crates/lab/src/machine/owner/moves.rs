@@ -11,7 +11,7 @@ use super::memory::Memory;
 // SAFETY: a page is isolated by the claim of its LRU flag, one caller at a time; its name and the reference move to the
 // target before `Ok`; nothing is behind the frames.
 unsafe impl Migrate for Memory {
-    /// Takes a page off its list, with a reference. What has no name cannot move, nor what somebody else holds on to.
+    /// Takes a page off its list, with a reference. A page without a name cannot move, nor one with another reference.
     fn isolate(&self, pfn: Pfn, order: Order, mode: MigrateMode) -> Result<(), Refusal> {
         let holder = self.holder(pfn);
         let Some((lru, page)) = self.page(pfn) else { return Err(Refusal::Unknown) };

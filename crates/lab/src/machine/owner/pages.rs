@@ -1,4 +1,4 @@
-//! What processes and the page cache do with their pages.
+//! Uses that processes and the page cache make of their pages.
 
 use pageblock::AllocError;
 use pageblock_frame::{DescFlags, Gfp, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn};
@@ -34,14 +34,14 @@ impl Memory {
         }
     }
 
-    /// Somebody knows a page's address: it neither moves nor goes until [`unpin`](Self::unpin).
+    /// A device knows the page's address: it neither moves nor goes until [`unpin`](Self::unpin).
     pub(crate) fn pin(&self, pfn: Pfn) {
         if let Some((_, page)) = self.page(pfn) {
             page.get();
         }
     }
 
-    /// Ends what [`pin`](Self::pin) began, for a page of one frame.
+    /// Ends a [`pin`](Self::pin), for a page of one frame.
     pub(crate) fn unpin(&self, pfn: Pfn) {
         self.drop_reference(pfn, Order::ZERO);
     }
@@ -86,8 +86,8 @@ impl Memory {
         frames
     }
 
-    /// Splits a huge page into pages of one frame, on the list and in the names. True if it was one and nobody else is
-    /// using it.
+    /// Splits a huge page into pages of one frame, on the list and in the names. True if it was one and it has no other
+    /// user.
     pub(crate) fn split_huge(&self, pfn: Pfn) -> bool {
         let Holder::Anon { process, page: first, order: PAGEBLOCK_ORDER } = self.holder(pfn) else { return false };
         let Some((lru, page)) = self.page(pfn) else { return false };
@@ -148,7 +148,7 @@ impl Memory {
         self.page(pfn).map_or(DescFlags::empty(), |(_, page)| page.flags())
     }
 
-    /// True for a page that can be dropped at once: clean, not being written, and nobody is using it.
+    /// True for a page that can be dropped at once: clean, not being written, and without users.
     pub(crate) fn is_clean_and_idle(&self, pfn: Pfn) -> bool {
         let busy = DescFlags::DIRTY | DescFlags::WRITEBACK | DescFlags::ISOLATED;
         self.page(pfn).is_some_and(|(_, page)| page.refs() == 1 && !page.flags().intersects(busy))

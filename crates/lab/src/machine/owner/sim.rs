@@ -12,8 +12,8 @@ use pageblock_frame::{CpuId, NodeId, Order, Pfn, Platform, ZoneKind};
 use super::holder::Name;
 use super::memory::Memory;
 
-/// What the machine around a [`Memory`] does when the allocator asks for it. Called with no borrow held, and may
-/// allocate and free, but for [`trace`](Hooks::trace). Without hooks nothing happens, and nobody waits.
+/// Reactions of the machine around a [`Memory`] to the allocator's calls. Called with no borrow held, and may
+/// allocate and free, but for [`trace`](Hooks::trace). Without hooks nothing happens, and no actor waits.
 pub(crate) trait Hooks {
     /// Makes the node's reclaim thread run soon.
     fn wake_kswapd(&self, _node: NodeId) {}
@@ -80,7 +80,7 @@ impl Sim {
         NOW.set(nanoseconds);
     }
 
-    /// The current task frees memory for itself, or no longer. Who switches tasks saves and restores it.
+    /// The current task frees memory for itself, or no longer. A switch of tasks saves and restores it.
     pub(crate) fn set_reclaiming(reclaiming: bool) {
         RECLAIMING.set(reclaiming);
     }
@@ -90,7 +90,7 @@ impl Sim {
         RECLAIMING.get()
     }
 
-    /// Boots a machine: meanwhile the platform says which node each CPU is on, and what pages can be asked to do.
+    /// Boots a machine: meanwhile the platform says which node each CPU is on, and which pages can move or go.
     pub(super) fn boot<R>(nodes: &[NodeId], able: (bool, bool), build: impl FnOnce() -> R) -> R {
         NODES.set(nodes.to_vec());
         let before = ABLE.replace(able);
@@ -230,7 +230,7 @@ impl pageblock_frame::Hooks for Sim {
     }
 }
 
-/// The owner of the thread's current machine, for whoever needs one that lives for ever.
+/// The owner of the thread's current machine, for uses that need one that lives for ever.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seam;
 

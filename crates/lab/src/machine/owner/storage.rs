@@ -9,7 +9,7 @@ use pageblock_testkit::host::Stored;
 use super::memory::LruScope;
 use super::sim::Sim;
 
-/// What lies in the storage, or why it could not be built.
+/// Content of the storage, or the reason why it could not be built.
 pub(super) struct Tables {
     allocator: PageAllocator<Sim>,
     lrus: &'static [Lru<'static>],
@@ -44,7 +44,7 @@ impl Storage {
             let areas = Vec::leak(lrus.iter().map(|lru| area(&allocator, lru)).collect());
             Some(Tables { allocator, lrus, areas })
         };
-        // SAFETY: what borrows from the storage is the allocator and the lists, and references to zones and descriptors
+        // SAFETY: the borrowers of the storage are the allocator and the lists, and references to zones and descriptors
         // that they give out. `Memory` owns them all, and the crate keeps none of these beyond a use of the `Memory`.
         #[expect(unsafe_code, reason = "a machine and its metadata end together")]
         let tables = unsafe { Stored::new(bytes, build) };
@@ -72,7 +72,7 @@ impl Storage {
 
     /// Frees a block of which no holder remains.
     pub(super) fn give_back(&self, pfn: Pfn, order: Order) {
-        // SAFETY: there is no memory behind simulated frames that anybody could use, and the owner's table has no
+        // SAFETY: there is no memory behind simulated frames that any code could use, and the owner's table has no
         // holder.
         #[expect(unsafe_code, reason = "the owner's word that a block has no holder")]
         let freed = unsafe { self.allocator().free(pfn, order) };

@@ -161,7 +161,7 @@ fn a_huge_page_needs_its_whole_range() {
     memory.check().unwrap();
 }
 
-/// What can happen to a machine's pages.
+/// Operations on a machine's pages.
 #[derive(Clone, Debug)]
 enum Act {
     Anon(u32),

@@ -5,7 +5,7 @@ use pageblock_frame::{Gfp, PAGEBLOCK_ORDER};
 use super::scene::{HUGE_TIME, Scene};
 use crate::machine::owner::Holder;
 
-/// What the requests permit: the four sets of flags of the measured runs.
+/// Permissions of the requests: the four sets of flags of the measured runs.
 pub(crate) const FLAGS: [(&str, Gfp); 4] = [
     ("light", Gfp::TRANSHUGE_LIGHT),
     ("thpnr", Gfp::TRANSHUGE.union(Gfp::NORETRY)),

@@ -1,4 +1,4 @@
-//! The runs, and what is kept of each.
+//! The runs, and the record of each.
 
 use pageblock::ZoneView;
 use pageblock_buddy::unusable_free_index;
@@ -25,7 +25,7 @@ pub(crate) struct Spread {
 pub(crate) struct Run {
     /// Blocks of order 9 that were taken.
     pub(crate) got: u64,
-    /// Those, and what could be had after the process ended and the kernel freed its pages.
+    /// Those, and the blocks that could be had after the process ended and the kernel freed its pages.
     pub(crate) at_rest: u64,
     /// Blocks that the machine's managed memory, the free pages before the attempt, and those above what each zone
     /// keeps, would make.
@@ -50,7 +50,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Of what the free pages before the attempt would make.
+    /// Share of the blocks that the free pages before the attempt would make.
     pub(crate) fn percent_of_free(&self) -> f64 {
         100.0 * self.got as f64 / self.free_blocks.max(1) as f64
     }
@@ -83,7 +83,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Whose rules there are rows of.
+    /// Rules that have rows.
     pub(crate) fn presets(&self) -> Vec<Preset> {
         let mut presets: Vec<_> = self.rows.iter().map(|row| row.preset).collect();
         presets.sort_unstable();
@@ -161,8 +161,8 @@ pub(crate) fn one(
     })
 }
 
-/// Blocks of order 9 that the zones can give before each is down to its min watermark and what it keeps from requests
-/// that could go higher. What is on per-CPU lists is counted to the largest zone.
+/// Blocks of order 9 that the zones can give before each is down to its min watermark and the frames it keeps from
+/// requests that could go higher. Frames on per-CPU lists are counted to the largest zone.
 fn usable(scene: &Scene) -> u64 {
     let allocator = scene.memory.allocator();
     let largest = allocator.zones().map(ZoneView::managed).max();

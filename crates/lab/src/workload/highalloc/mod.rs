@@ -2,7 +2,7 @@
 //!
 //! 92 % of the free memory is filled page by page with anonymous pages, page cache (1 : 1) and kernel pages; a random
 //! half of each kind is freed; then blocks of order 9 are taken and held until 16 requests in a row fail. Under Linux
-//! 6.1's rules and under our own, beside what a Linux 6.1 did on a machine of the same size.
+//! 6.1's rules and under our own, beside a Linux 6.1 on a machine of the same size.
 
 mod attempt;
 mod measure;

@@ -1,4 +1,4 @@
-//! The plot: blocks got as a share of what the free pages would make.
+//! The plot: blocks got as a share of those that the free pages would make.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -27,7 +27,7 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> anyhow::Result<St
     Ok(svg)
 }
 
-/// Who, in what colour, and percent of the free pages by flags.
+/// Rules, colour, and percent of the free pages by flags.
 type Series = (&'static str, RGBColor, Vec<f64>);
 
 fn series(outcome: &Outcome, published: &Published, fill: (Pattern, u64)) -> Vec<Series> {

@@ -1,4 +1,4 @@
-//! What Linux 6.1 did: measured on a machine of 512 MiB, see the heads of the files.
+//! Linux 6.1's results: measured on a machine of 512 MiB, see the heads of the files.
 
 use serde::Deserialize;
 

@@ -41,7 +41,7 @@ impl Pattern {
     }
 }
 
-/// Whose rules the machine runs under.
+/// Rules of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub(crate) enum Preset {
     /// Linux 6.1's everywhere.
@@ -88,11 +88,11 @@ const MIB: u64 = 1 << 20;
 const PAGE_TIME: u64 = 20_000;
 const KERNEL_TIME: u64 = 5_000;
 pub(super) const HUGE_TIME: u64 = 1_000_000;
-/// Between fill and free the program counts what it has; before the attempts, and at rest, the counters under `/proc`
+/// Between fill and free the program counts its pages; before the attempts, and at rest, the counters under `/proc`
 /// are read.
 const COUNT: u64 = 20_000_000;
 const SNAPSHOT: Range<u64> = 300_000_000..1_000_000_000;
-/// Pages whose entries are in one page table, and pages that a slab page of page cache nodes describes.
+/// Pages with entries in one page table, and pages that a slab page of page cache nodes describes.
 const ENTRIES: u64 = 512;
 const NODE_PAGES: u64 = 7 * 64;
 
@@ -117,7 +117,7 @@ pub(crate) struct Scene {
     kernel: Vec<Pfn>,
 }
 
-/// What the fill is made of.
+/// Parts of the fill.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Anon,
@@ -182,7 +182,8 @@ impl Scene {
         Ok(())
     }
 
-    /// One page, and what the kernel needs to keep track of it; the background threads run after it if they were woken.
+    /// One page, and the kernel's objects that keep track of it; the background threads run after it if they were
+    /// woken.
     fn take(&mut self, kind: Kind) -> anyhow::Result<()> {
         let kernel = Gfp::KERNEL;
         let taken = match kind {

@@ -1,7 +1,7 @@
 //! The experiment's one CPU: its task and the background threads, kswapd and kcompactd, share it.
 //!
 //! A thread that has been woken runs as long as the task does, since the scheduler is fair: kswapd and kcompactd cannot
-//! clear up behind a task that fills memory as fast as it can, only beside it. What they get done meanwhile decides
+//! clear up behind a task that fills memory as fast as it can, only beside it. Their progress meanwhile decides
 //! where kernel pages come to lie.
 
 use std::cell::{Cell, RefCell};
@@ -56,7 +56,7 @@ impl Thread {
     }
 }
 
-/// Who has been woken, what things cost, and how often compaction ran.
+/// Threads that have been woken, costs, and runs of compaction.
 pub(crate) struct Threads {
     shrinker: Shrinker<'static, 'static, Pages, Sim>,
     kswapd: Thread,
@@ -64,12 +64,12 @@ pub(crate) struct Threads {
     /// Simulated time, and when kcompactd wants to look at the zones unasked.
     now: Cell<u64>,
     look_at: Cell<Option<u64>>,
-    /// What the task is about to free.
+    /// Blocks that the task is about to free.
     frees: RefCell<VecDeque<Freed>>,
     /// When the step of the thread that runs began.
     began: Cell<Option<u64>>,
     memory: Weak<Memory>,
-    /// Nanoseconds of work that whoever runs has done, and not been charged for.
+    /// Nanoseconds of work that the running thread has done, and not been charged for.
     work: Cell<u64>,
     runs: Cell<u64>,
 }
@@ -136,7 +136,7 @@ impl Threads {
         }
     }
 
-    /// Runs of compaction so far, by anybody.
+    /// Runs of compaction so far, by any thread.
     pub(crate) fn runs(&self) -> u64 {
         self.runs.get()
     }
@@ -145,8 +145,8 @@ impl Threads {
         self.work.set(self.work.get() + nanoseconds * EMULATED);
     }
 
-    /// The task has worked for so many nanoseconds, and for what its requests took besides: so long, threads that have
-    /// been woken or whose time has come run too, each at a time of its own.
+    /// The task has worked for so many nanoseconds, and its requests took more besides: so long, threads that have
+    /// been woken or are due run too, each at a time of its own.
     pub(crate) fn pass(&self, memory: &Memory, nanoseconds: u64) {
         self.now.set(self.now.get() + nanoseconds + self.work.take());
         loop {

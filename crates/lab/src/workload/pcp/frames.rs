@@ -1,5 +1,5 @@
-//! The machine below a stream: CPUs, of which each event runs on one, and a page allocator whose zone-lock acquisitions
-//! are counted where they happen.
+//! The machine below a stream: CPUs, of which each event runs on one, and a page allocator with zone-lock acquisitions
+//! that are counted where they happen.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -74,7 +74,7 @@ impl Frames for Box<dyn Frames> {
     }
 }
 
-/// What the allocator did.
+/// Counts of the allocator.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub(crate) struct Counts {
     /// Blocks that were allocated and freed.
@@ -99,7 +99,7 @@ pub(crate) struct Counted {
 #[derive(Debug)]
 pub(crate) struct Plain(Stored<PageAllocator<Cpus>>);
 
-/// No allocator: what a stream does by itself.
+/// No allocator: the stream by itself.
 #[derive(Debug, Default)]
 pub(crate) struct Nothing(u32);
 

@@ -23,7 +23,7 @@ const PIPE_PAGES: usize = 16;
 /// Messages in a socket before the sender waits: 212,992 bytes, each counted as 768.
 const SOCKET_MESSAGES: usize = 277;
 
-/// What a message travels through.
+/// Channel of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Through {
     Pipes,
@@ -41,14 +41,14 @@ pub(super) struct Hackbench {
     pub(super) seed: u64,
 }
 
-/// What each task has of slab objects: size, number.
+/// Slab objects of each task: size, number.
 const TASK_OBJECTS: [(u32, u32); 7] = [(5888, 1), (1088, 1), (2112, 1), (704, 1), (2048, 1), (200, 20), (80, 20)];
 /// The stack's order; page-table pages; pages that the task writes to.
 const STACK: u8 = 2;
 const TABLES: u32 = 12;
 const WRITTEN: u32 = 60;
 
-/// What a task holds.
+/// Holdings of a task.
 #[derive(Debug)]
 struct Task {
     cpu: u32,
@@ -66,7 +66,7 @@ enum Place {
     Receiver { channel: usize },
 }
 
-/// What a receiver reads from.
+/// Source of a receiver.
 #[derive(Debug)]
 enum Channel {
     /// Each page with the messages written to it and those left to be read.
@@ -129,7 +129,7 @@ impl<F: Frames> Run<'_, F> {
         }
     }
 
-    /// The parent, on CPU 0, makes a task; what it writes to it gets on its own CPU.
+    /// The parent, on CPU 0, makes a task; its writes to the task are made on its own CPU.
     fn fork(&mut self, place: Place, left: u32) {
         let cpu = self.tasks.len() as u32 % self.config.cpus;
         let mut blocks = vec![self.frames.take(0, STACK, MigrateType::Unmovable)];

@@ -9,7 +9,7 @@ use super::frames::{Frames, Nothing, Plain};
 use super::measure::{Case, Outcome, cases};
 use super::{Kind, PcpArgs};
 
-/// Two lengths: their difference is what is counted, so start, fork and exit cancel out.
+/// Two lengths: their difference is counted, so start, fork and exit cancel out.
 const LENGTHS: [u32; 2] = [5, 15];
 /// The column without an allocator: the stream's own instructions.
 const CONTROL: usize = PcpConfig::PRESETS.len();

@@ -1,7 +1,7 @@
 //! The workloads of High-order per-CPU lists (2016) as streams of allocations: hackbench, netperf, fsmark.
 //!
 //! ```text
-//! hackbench, netperf, fsmark   what the tasks do: messages, files, forks
+//! hackbench, netperf, fsmark   work of the tasks: messages, files, forks
 //!     │ objects
 //!     ▼
 //! slab                         objects in blocks of orders 0 to 3
@@ -10,7 +10,7 @@
 //! frames                       the page allocator with the preset's lists; every zone lock counted as it is taken
 //! ```
 //!
-//! Seconds on a machine of 2016 cannot be had here, and what the lists change is how often CPUs meet at the zone
+//! Seconds on a machine of 2016 cannot be had here, and the lists change how often CPUs meet at the zone
 //! lock: so that is counted, with the frames moved under it and, on request, the instructions of the allocator. One
 //! thread is all CPUs in turn, in an order out of a seed, and a run with that seed is the same every time.
 //!
@@ -78,7 +78,7 @@ pub(crate) struct PcpArgs {
     pub(crate) instructions: bool,
     #[command(flatten)]
     pub(crate) forms: Forms,
-    /// Only run this case once, with this preset and length: what valgrind counts
+    /// Only run this case once, with this preset and length: for valgrind
     #[arg(long, hide = true, num_args = 3, value_names = ["CASE", "COLUMN", "LENGTH"])]
     pub(crate) only: Option<Vec<u32>>,
 }

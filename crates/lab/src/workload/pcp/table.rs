@@ -8,7 +8,7 @@ use super::measure::{Column, Outcome, Range, Set};
 use super::published::Published;
 use crate::report::plain;
 
-/// A figure of a column, and what it is called.
+/// A figure of a column, and its name.
 type Figure = (&'static str, fn(&Column) -> Option<f64>);
 
 const FIGURES: [Figure; 3] = [
@@ -69,7 +69,7 @@ fn seeds(outcome: &Outcome) -> String {
     }
 }
 
-/// What the control says, if the workload is it: it frees nothing.
+/// The control's finding, if the workload is the control: it frees nothing.
 fn control(outcome: &Outcome) -> Option<String> {
     let mut columns = outcome.sets.iter().flat_map(|set| &set.rows).map(|row| &row.columns);
     if !columns.clone().flatten().all(|column| column.counts.frees == 0) {

@@ -1,8 +1,8 @@
 //! A serial build of a kernel tree: one compiler after another.
 //!
 //! Of the real builds every sixteenth compilation is simulated, for sixteen times as long: as much memory is held at
-//! every moment, and the same files are read and written in all, but anonymous memory changes hands less often. What is
-//! left out are frames that a CPU's own list takes back and hands out again.
+//! every moment, and the same files are read and written in all, but anonymous memory changes hands less often. Frames
+//! are left out that a CPU's own list takes back and hands out again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ const TOGETHER: u64 = 16;
 const COMPILATIONS: u64 = 1_700;
 /// CPU time of one: 640 s a build, by the series' user time for ten.
 const CPU: u64 = 640 * SECOND / COMPILATIONS;
-/// Pages that a compiler and what it calls have at most: 40 MiB.
+/// Pages that a compiler and its children have at most: 40 MiB.
 const RESIDENT: u64 = 10_000;
 /// Pages that `make` has for as long as a build lasts: 8 MiB.
 const MAKE: u64 = 2_000;
@@ -146,7 +146,7 @@ impl Actor for Builder {
             machine.fault(compiler.process, page);
         }
         compiler.faulted = end;
-        // The compiler looks back at what it built.
+        // The compiler looks back at its output.
         let back = machine.dice(|dice| dice.random_range(0..end));
         machine.fault(compiler.process, back);
         machine.think(compiler.pause);

@@ -19,7 +19,7 @@ pub(crate) enum Column {
     /// The same without the fair-zone policy, as before 3.12: the series suspects that it makes the faults worse. Not
     /// in its tables.
     Unfair(u8),
-    /// What this project does by default.
+    /// This project's default.
     Default,
 }
 

@@ -6,7 +6,7 @@ use pageblock_compaction::VmStat;
 use crate::machine::Machine;
 use crate::machine::costs::SECOND;
 
-/// What the machine counted from its start to now.
+/// The machine's counts from its start to now.
 pub(super) fn read(machine: &Machine) -> Vec<(&'static str, f64)> {
     let mut rows = times(machine);
     rows.extend(reclaim(machine));
@@ -77,7 +77,7 @@ fn compaction(machine: &Machine) -> Vec<(&'static str, f64)> {
         ("Compaction migrate scanned", stat.migrate_scanned as f64),
         ("Compaction free scanned", stat.free_scanned as f64),
         ("Compaction cost", stat.cost() as f64),
-        // Not in the published table: what of it the compaction thread did, which Linux has since 4.6.
+        // Not in the published table: the compaction thread's part, which Linux has since 4.6.
         ("Compaction daemon wakes", stat.daemon_wake as f64),
         ("Compaction daemon migrate scanned", stat.daemon_migrate_scanned as f64),
         ("Compaction daemon free scanned", stat.daemon_free_scanned as f64),

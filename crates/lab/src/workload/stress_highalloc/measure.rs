@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::workload::jobs;
 use crate::workload::options::Runs;
 
-/// What is to be run.
+/// Runs to make.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) memory: u64,

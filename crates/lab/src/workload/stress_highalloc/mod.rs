@@ -34,7 +34,7 @@ use measure::{Plan, measure};
 use outcome::Outcome;
 use phase::Flags;
 
-/// What it is called.
+/// Its name.
 const NAME: &str = "stress-highalloc";
 /// With less memory a compiler is a few pages.
 const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 64 << 30, default: "1G" };

@@ -1,4 +1,4 @@
-//! What the runs found.
+//! Findings of the runs.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub(super) struct Run {
     pub(super) success: [u64; PHASES],
     /// Attempts of each phase.
     pub(super) attempts: u64,
-    /// The counters, by the series' names. What the machine does not have is missing.
+    /// The counters, by the series' names. Counters that the machine does not have are missing.
     pub(super) counters: Vec<(&'static str, f64)>,
     /// The zones before and after each phase; of the first iteration only.
     #[serde(skip)]

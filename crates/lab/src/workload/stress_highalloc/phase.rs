@@ -51,14 +51,14 @@ impl FromStr for Flags {
     }
 }
 
-/// What a phase found.
+/// Findings of a phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Found {
     pub(super) attempts: u64,
     pub(super) successes: u64,
 }
 
-/// Who is told that a phase has all its blocks.
+/// Listener for the moment when a phase has all its blocks.
 pub(super) type Full = Rc<RefCell<dyn FnMut(&Machine)>>;
 
 /// The module.

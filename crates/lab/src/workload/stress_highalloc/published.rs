@@ -14,7 +14,7 @@ pub(super) struct PublishedRow {
     pub(super) values: [f64; COLUMNS],
 }
 
-/// What the series found with one set of flags.
+/// The series' results with one set of flags.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Published {
     /// "Success 1 Min" and so on, in percent.
@@ -43,7 +43,7 @@ pub(super) fn of(flags: Flags) -> anyhow::Result<Published> {
     Ok(Published { success, rows: all })
 }
 
-/// Rows whose first `names` fields are their name, and of whose others every `step`-th is a value.
+/// Rows: the first `names` fields are their name, and of the others every `step`-th is a value.
 fn rows(text: &str, names: usize, step: usize) -> anyhow::Result<Vec<PublishedRow>> {
     let mut all = Vec::new();
     for record in csv::Reader::from_reader(text.as_bytes()).records() {

@@ -8,7 +8,7 @@ use crate::machine::costs::{MILLISECOND, SECOND};
 /// The machine of the seed: 4 GB, of which the kernel's own code and tables took about 5 percent.
 pub(crate) const WHOLE: u64 = 4 << 30;
 
-/// What a machine of some size gets.
+/// Work for a machine of some size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scale {
     memory: u64,
@@ -34,7 +34,7 @@ impl Scale {
         self.memory
     }
 
-    /// This much of what the whole machine gets, and 1 at least.
+    /// This much of the whole machine's share, and 1 at least.
     pub(crate) const fn of(self, whole: u64) -> u64 {
         let part = (whole as u128 * self.memory as u128 / WHOLE as u128) as u64;
         if part == 0 { 1 } else { part }

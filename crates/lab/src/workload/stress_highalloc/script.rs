@@ -17,9 +17,9 @@ use super::tree::{Copier, Deleter, Done, Tree};
 use crate::machine::costs::{MILLISECOND, SECOND};
 use crate::machine::{Actor, Fault, FileId, Machine, Next, Stream};
 
-/// Memory that the kernel takes at boot for good, in thousandths: tables by the size of memory, drivers, what the first
-/// processes need. By the series' numbers 14 percent of the huge pages cannot be had on an idle machine, of which 5 are
-/// not asked for.
+/// Memory that the kernel takes at boot for good, in thousandths: tables by the size of memory, drivers, needs of the
+/// first processes. By the series' numbers 14 percent of the huge pages cannot be had on an idle machine, of which 5
+/// are not asked for.
 const KERNEL: u64 = 25;
 /// Pages of programs that run all the time (daemons, the shell, the monitors of the benchmark): 60 MiB.
 const RESIDENT: u64 = 15_000;
@@ -38,7 +38,7 @@ pub(super) struct Script {
     pub(super) watch: Watch,
 }
 
-/// Who looks: gets the machine, the number of the phase from 1, and the moment.
+/// Observer: gets the machine, the number of the phase from 1, and the moment.
 pub(super) type Watch = Rc<RefCell<Box<dyn FnMut(&Machine, usize, Moment)>>>;
 
 /// Moments of a phase.
@@ -77,7 +77,7 @@ impl Script {
         [first, second, self.phase(3)]
     }
 
-    /// What is there before anything begins.
+    /// Memory in use before anything begins.
     fn boot(&self) {
         let machine = &*self.machine;
         let kernel = machine.managed() * KERNEL / 1000;
@@ -182,7 +182,7 @@ impl Script {
     }
 }
 
-/// What runs all the time, using pages of its programs now and then.
+/// Work that runs all the time, using pages of its programs now and then.
 struct Daemons {
     files: Vec<FileId>,
 }

@@ -1,6 +1,6 @@
 //! Which way the figures go, on machines small enough for a test: the directions that the published tables show.
-//! Everything is simulated, so that nothing here depends on the time that it takes; margins are far smaller than what
-//! the runs give.
+//! Everything is simulated, so that nothing here depends on the time that it takes; margins are far smaller than
+//! the runs' effects.
 
 use std::num::NonZeroU32;
 
@@ -95,15 +95,15 @@ fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
     assert!(after.mean >= before.mean + 10.0, "{before:?} to {after:?}");
     assert!((after.mean - theirs.success(2).mean).abs() < 10.0, "{after:?}, {:?}", theirs.success(2));
     assert!(all(column(&thp, RESET)) < all(column(&thp, MET)));
-    // Before, it is low with and without the fair-zone policy, which is not what keeps it there.
+    // Before, it is low with and without the fair-zone policy, which does not keep it there.
     let unfair = column(&thp, UNFAIR).success(2);
     assert!(unfair.mean <= after.mean - 10.0 && before.mean <= after.mean - 10.0, "{unfair:?}, {before:?}, {after:?}");
     assert!(counter(&thp, MET, "Compaction free scanned") > counter(&thp, BASE, "Compaction free scanned"));
 }
 
-/// The seed: patches 5 and 6 add little success, and take two points of phase 3; where nobody wakes kswapd, which would
-/// clear the skip bits, they add scanning, 15 and 9 percent. Ten runs as the series': phase 3 of one run differs from
-/// the next by as much as eight points.
+/// The seed: patches 5 and 6 add little success, and take two points of phase 3; where no request wakes kswapd, which
+/// would clear the skip bits, they add scanning, 15 and 9 percent. Ten runs as the series': phase 3 of one run differs
+/// from the next by as much as eight points.
 #[test]
 #[ignore = "long: `./ci.sh experiments` runs it"]
 fn patches_5_and_6_add_looks_rather_than_huge_pages() {
@@ -134,7 +134,7 @@ fn the_fair_zone_policy_makes_the_faults_worse() {
     assert!(unfair.min >= fair.min + 5.0 && unfair.max - unfair.min <= fair.max - fair.min, "{fair:?}, {unfair:?}");
 }
 
-/// What this project does by default.
+/// This project's default.
 #[test]
 #[ignore = "long: `./ci.sh experiments` runs it"]
 fn the_default_gets_more_than_the_whole_series() {

@@ -1,4 +1,4 @@
-//! Trees of kernel source, and who copies and deletes them.
+//! Trees of kernel source, and the actors that copy and delete them.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Who works on the machine: those who write files, those who read them, and those who want huge pages.
+//! Threads of the workload: writers of files, readers, and threads that want huge pages.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -54,7 +54,7 @@ impl Actor for Writer {
     }
 }
 
-/// Reads pages of a file at random, and then of another one. What it once opened stays open, as its files are no more
+/// Reads pages of a file at random, and then of another one. Once opened, a file stays open, as its files are no more
 /// than it may have open.
 pub(super) struct Reader {
     pub(super) files: Files,
@@ -94,7 +94,7 @@ impl Actor for Reader {
     }
 }
 
-/// What the threads found.
+/// Findings of the threads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Touched {
     /// Time until 2 MiB were filled, in nanoseconds, where they came as 512 pages, and where as a huge one.

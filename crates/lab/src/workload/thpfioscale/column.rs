@@ -14,7 +14,7 @@ const DMA32: u64 = 94;
 /// each of three zones.
 const RAISED: u64 = (2 + 9) * 3 * 2048;
 
-/// What the machine follows.
+/// Rules of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(crate) enum Column {
     /// 4.20-rc1.

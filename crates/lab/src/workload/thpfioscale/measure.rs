@@ -8,7 +8,7 @@ use super::mixing::Mixing;
 use super::script;
 use crate::workload::jobs;
 
-/// What one run gave.
+/// Results of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Run {
     /// Requests that were served from less than a pageblock of another type.
@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) events_by_phase: [u64; 3],
     /// All requests that were served from another type.
     pub(crate) fallbacks: u64,
-    /// The same by type, `[wanted][from]`: unmovable, movable, reclaimable; and by the order of what was taken from.
+    /// The same by type, `[wanted][from]`: unmovable, movable, reclaimable; and by the order of the victim.
     pub(crate) fallbacks_by_type: [[u64; 3]; 3],
     pub(crate) fallbacks_by_order: Vec<u64>,
     /// Fallbacks in which the pageblock changed its type.

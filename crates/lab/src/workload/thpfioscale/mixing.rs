@@ -1,4 +1,4 @@
-//! How types are mixed at a moment: what explains the number of events.
+//! How types are mixed at a moment: an explanation of the number of events.
 
 use pageblock::Zone;
 use pageblock_frame::MigrateType;
@@ -10,7 +10,7 @@ use crate::machine::{Kind, Machine};
 /// Unmovable, movable, reclaimable, and all others.
 const TYPES: usize = 4;
 
-/// What lies where, at the end of a phase; everything but the objects in frames.
+/// Contents of pageblocks at the end of a phase; everything but the objects in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub(crate) struct Mixing {
     /// Pageblocks by type: unmovable, movable, reclaimable, others.

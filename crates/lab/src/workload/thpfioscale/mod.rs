@@ -1,4 +1,4 @@
-//! thpfioscale: how often migrate types are mixed while small files fill memory, and what huge pages cost then
+//! thpfioscale: how often migrate types are mixed while small files fill memory, and the cost of huge pages then
 //! (Fragmentation avoidance and stalls, 2018).
 //!
 //! Four writers write files of 64 KiB, 1.5 times the memory in total, a page of each in turn while all are open; then

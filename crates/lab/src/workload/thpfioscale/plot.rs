@@ -26,7 +26,7 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> anyhow::Result<St
     Ok(svg)
 }
 
-/// Percent of vanilla's events, by column; what is 0 is drawn at the lower end.
+/// Percent of vanilla's events, by column; 0 is drawn at the lower end.
 fn series(part: &Part, published: &Published) -> [Vec<Option<f64>>; 2] {
     let first = part.cells.first().map_or(1.0, table::events).max(1.0);
     let key = part.block.key();

@@ -78,7 +78,7 @@ fn mean_us(latencies: &[u64]) -> Option<f64> {
 }
 
 impl Script {
-    /// What the kernel keeps for good, in blocks of different sizes.
+    /// Blocks that the kernel keeps for good, of different sizes.
     fn boot(&self) {
         let machine = &*self.machine;
         let kernel = machine.managed() * KERNEL / 1000;

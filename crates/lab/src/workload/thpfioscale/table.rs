@@ -31,7 +31,7 @@ pub(super) fn all(outcome: &Outcome, published: &Published) -> String {
     text
 }
 
-/// A row's name, and what it says of a column.
+/// A row's name, and its value for a column.
 type Row<'a> = (&'static str, Box<dyn Fn(&Cell) -> String + 'a>);
 
 fn block(part: &Part, published: &Published) -> Table {

@@ -7,7 +7,7 @@ use pageblock_mlock::{Placement, SoftArea};
 
 use super::{COLUMNS, Outcome, steps};
 
-/// Two lengths in pages: their difference is what is counted, so start and population cancel out.
+/// Two lengths in pages: their difference is counted, so start and population cancel out.
 const LENGTHS: [u64; 2] = [16_384, 65_536];
 
 /// Unlocks part of an area once: `[set, column, pages]`.

@@ -149,7 +149,7 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// What reclaim does to the lists: takes batches from the tail of the inactive list, and puts them back at the head.
+/// Reclaim's effect on the lists: takes batches from the tail of the inactive list, and puts them back at the head.
 fn disturb(lrus: &[Lru<'_>], stop: &AtomicBool) {
     let mut pages = ArrayVec::<Pfn, 32>::new();
     while !stop.load(Ordering::Relaxed) {
@@ -161,7 +161,7 @@ fn disturb(lrus: &[Lru<'_>], stop: &AtomicBool) {
     }
 }
 
-/// Lists, flags and references are what they were.
+/// Lists, flags and references are unchanged.
 fn verify(area: &SoftArea<'_>) -> anyhow::Result<()> {
     for lru in area.lrus() {
         lru.check().map_err(|violation| anyhow!("the lists are damaged: {violation}"))?;

@@ -45,7 +45,7 @@ pub(crate) struct TimedMunlockArgs {
     pub(crate) instructions: bool,
     #[command(flatten)]
     pub(crate) forms: Forms,
-    /// Only unlock this many pages once, in this way: what valgrind counts
+    /// Only unlock this many pages once, in this way: for valgrind
     #[arg(long, hide = true, num_args = 3, value_names = ["SET", "COLUMN", "PAGES"])]
     pub(crate) only: Option<Vec<u64>>,
 }
@@ -60,7 +60,7 @@ pub(crate) fn heading(column: usize) -> String {
     if column + 1 == COLUMNS { "default".to_owned() } else { column.to_string() }
 }
 
-/// What a set is called.
+/// Name of a set.
 pub(crate) const fn title(placement: Placement) -> &'static str {
     match placement {
         Placement::OneNode => "one node",

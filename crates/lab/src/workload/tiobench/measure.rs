@@ -1,4 +1,4 @@
-//! The runs, and what is kept of each.
+//! The runs, and the record of each.
 
 use pageblock::{NodeId, ZoneKind};
 use pageblock_frame::PAGE_SIZE;
@@ -27,7 +27,7 @@ pub(crate) struct ZoneFigures {
 }
 
 impl ZoneFigures {
-    /// By anybody.
+    /// By any thread.
     pub(crate) fn scanned(&self) -> u64 {
         self.scanned_kswapd + self.scanned_direct
     }
@@ -96,7 +96,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What the others are compared with, if it was run.
+    /// Base of the comparison, if it was run.
     pub(crate) fn baseline(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.variant == Variant::Linux316)
     }

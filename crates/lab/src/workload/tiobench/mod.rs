@@ -2,10 +2,10 @@
 //!
 //! A run writes the files from start to end, writes random blocks, reads from start to end, and reads random blocks;
 //! one file for each thread, blocks of 4 KiB, for every number of threads on the same machine. Beside throughput and
-//! the longest wait stands what the series' argument is about: how allocations and scanning spread over DMA32 and
-//! Normal, under Linux 3.16 and what the series changed in it, and under our default.
+//! the longest wait stands the subject of the series: how allocations and scanning spread over DMA32 and
+//! Normal, under Linux 3.16 with the series' changes, and under our default.
 //!
-//! * [`variant`]: whose rules; [`scale`]: the published machine at any size
+//! * [`variant`]: the rules; [`scale`]: the published machine at any size
 //! * `phase`: the threads; `measure`: the runs; `published`: the published tables
 
 pub(crate) mod measure;
@@ -22,7 +22,7 @@ use super::options::{Memory, MemoryRange, Runs};
 use super::output::{Forms, Report};
 pub(crate) use variant::Variant;
 
-/// Memory of a machine: with less than the first, a read-ahead window is more than what lies between two watermarks.
+/// Memory of a machine: with less than the first, a read-ahead window is larger than the distance of two watermarks.
 pub(super) const MEMORY: MemoryRange = MemoryRange { least: 128 << 20, most: 16 << 30, default: "1G" };
 
 /// Arguments of `pageblock run tiobench`.
@@ -50,7 +50,7 @@ pub(crate) struct TiobenchArgs {
 }
 
 impl TiobenchArgs {
-    /// Under whose rules there will be runs.
+    /// Rules of the runs.
     pub(crate) fn variants(&self) -> Vec<Variant> {
         Variant::chosen(&self.only)
     }

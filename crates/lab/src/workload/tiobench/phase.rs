@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::{Actor, FileId, Machine, Next, Stream, Time, costs};
 
-/// What the threads do, in the order of a run.
+/// Work of the threads, in the order of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Op {
     SeqWrite,
@@ -41,7 +41,7 @@ impl Op {
     }
 }
 
-/// What a phase took.
+/// Duration of a phase.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) op: Op,

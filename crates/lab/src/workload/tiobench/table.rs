@@ -53,7 +53,7 @@ fn phase(outcome: &Outcome, published: &Published, op: Op, latency: bool) -> Str
     trimmed(&table)
 }
 
-/// Rows of one machine: the first is what the others are compared with.
+/// Rows of one machine: the first is the base of the others.
 fn add_published(table: &mut Table, rows: &[PublishedRow]) {
     for (name, values) in rows {
         let base = |at: usize| rows.first().and_then(|(_, values)| values.get(at).copied().flatten());

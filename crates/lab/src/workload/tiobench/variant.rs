@@ -1,4 +1,4 @@
-//! Whose rules a machine follows: Linux 3.16, and what differs from it.
+//! Rules of a machine: Linux 3.16, and variants of it.
 
 use pageblock::{Config, Experiment, FairPolicy};
 use pageblock_reclaim::{BalanceGap, ClassZone, Config as ReclaimConfig, ShrinkConfig};
@@ -16,11 +16,11 @@ pub(crate) enum Variant {
     Fair312,
     /// With that of 3.13
     Fair313,
-    /// Linux 3.16 itself, with the policy of 3.15: what the others are compared with
+    /// Linux 3.16 itself, with the policy of 3.15: the base of the others
     Linux316,
     /// With that of 3.17
     Fair317,
-    /// Linux 3.16 whose kswapd ignores the class zone
+    /// Linux 3.16 with a kswapd that ignores the class zone
     NoClassZone,
     /// Linux 3.16 without the balance gap
     NoGap,
@@ -102,7 +102,7 @@ impl Variant {
         if matches!(self, Self::Default) { ShrinkConfig::default() } else { ShrinkConfig::linux_3_16() }
     }
 
-    /// What its LRU lists belong to.
+    /// Owner of its LRU lists.
     pub(crate) const fn lru(self) -> LruScope {
         if matches!(self, Self::Default) { LruScope::Node } else { LruScope::Zone }
     }

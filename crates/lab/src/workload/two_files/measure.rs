@@ -1,4 +1,4 @@
-//! The runs, and what is kept of each.
+//! The runs, and the record of each.
 
 use pageblock::Gfp;
 use serde::Serialize;
@@ -133,7 +133,7 @@ fn one(args: &TwoFilesArgs, variant: Variant, seed: u64) -> anyhow::Result<Run> 
     })
 }
 
-/// Reads a file of twice the memory; how much of its end remains, and what was looked at.
+/// Reads a file of twice the memory; how much of its end remains, and the frames looked at.
 fn cycle(scene: &Scene) -> anyhow::Result<(u64, Pair)> {
     let pages = 2 * scene.managed().both();
     let third = scene.file(pages);
@@ -142,7 +142,7 @@ fn cycle(scene: &Scene) -> anyhow::Result<(u64, Pair)> {
     Ok((scene.tail(third), scene.scanned().since(before)))
 }
 
-/// What [`release`] found; see [`Run`].
+/// Findings of [`release`]; see [`Run`].
 struct Release {
     released: Pair,
     released_allocs: Pair,
@@ -150,7 +150,7 @@ struct Release {
     returned: u64,
 }
 
-/// The kernel takes DMA32 below its high watermark, and a quarter of memory is read; then it gives back what it took,
+/// The kernel takes DMA32 below its high watermark, and a quarter of memory is read; then it gives those frames back,
 /// and as much is read again.
 fn release(scene: &Scene, high: u64) -> anyhow::Result<Release> {
     let wanted = scene.free().dma32.saturating_sub(high * 3 / 4);

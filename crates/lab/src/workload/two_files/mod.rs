@@ -2,7 +2,7 @@
 //!
 //! A file that is larger than Normal but fits in memory is read once; then a second one of the same size again and
 //! again. Where zones age together the second takes the place of the first. Where kswapd leaves DMA32 alone, pages of
-//! the first stay there for ever, and the second does not fit in what remains. On the same machine follow a stream,
+//! the first stay there for ever, and the second does not fit in the rest. On the same machine follow a stream,
 //! which shows how many pages pass until one is given up when nothing else is there, and kernel allocations, for which
 //! kswapd does reclaim in a frozen zone: up to high, so that users still find less than low and reserve there.
 

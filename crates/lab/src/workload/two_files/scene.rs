@@ -1,4 +1,4 @@
-//! A machine on which files are read, and what is looked at meanwhile.
+//! A machine on which files are read, and the figures taken meanwhile.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ impl Pair {
         self.dma32 + self.normal
     }
 
-    /// What was added since.
+    /// Amount added since.
     pub(crate) fn since(self, before: Self) -> Self {
         Self { dma32: self.dma32.saturating_sub(before.dma32), normal: self.normal.saturating_sub(before.normal) }
     }
@@ -110,14 +110,14 @@ impl Scene {
         Ok(taken)
     }
 
-    /// The kernel frees what it took.
+    /// The kernel frees its frames.
     pub(crate) fn give_back(&self, frames: Vec<Pfn>) {
         for pfn in frames {
             self.machine.memory().free(pfn);
         }
     }
 
-    /// A second without anybody but the kernel's threads.
+    /// A second with the kernel's threads only.
     pub(crate) fn rest(&self) {
         self.machine.run_until(self.machine.now().after(crate::machine::costs::SECOND));
     }
