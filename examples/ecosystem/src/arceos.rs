@@ -67,7 +67,7 @@ impl<P: Platform> PageAllocatorTrait for Pages<P> {
 
     fn dealloc_pages(&mut self, pos: usize, num_pages: usize) {
         let range = PfnRange::from_len(pageblock::Pfn::from_phys(self.phys(pos)), num_pages as u64);
-        // SAFETY: the caller frees what it was given. What is refused is counted in the statistics.
+        // SAFETY: the caller frees the frames it was given. A refused free is counted in the statistics.
         let _ = unsafe { self.frames.free_range(range) };
     }
 

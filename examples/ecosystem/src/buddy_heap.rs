@@ -61,7 +61,7 @@ fn it_grows_as_it_is_used() {
     }
     // SAFETY: as above.
     unsafe { heap.dealloc(one, large) };
-    // What has come back serves again, without growth.
+    // Freed memory serves again, without growth.
     let free = FRAMES.stats().free;
     heap.alloc(large).unwrap();
     assert_eq!(FRAMES.stats().free, free);

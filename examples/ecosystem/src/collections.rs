@@ -1,4 +1,4 @@
-//! `allocator-api2`'s `Allocator`: collections of page size and above whose buffer is a block.
+//! `allocator-api2`'s `Allocator`: collections of page size and above, with a block as buffer.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

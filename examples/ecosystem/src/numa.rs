@@ -7,7 +7,7 @@ use pageblock::{AcpiTableError, Region, Slit, Srat};
 
 macro_rules! tables {
     ($($name:ident $signature:ident;)*) => {$(
-        /// The table's header; what follows it is pageblock's to read.
+        /// The table's header; pageblock reads the rest.
         #[repr(transparent)]
         struct $name(SdtHeader);
 

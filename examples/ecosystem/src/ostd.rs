@@ -8,7 +8,7 @@ use pageblock::{Config, Frames, Gfp, Order, PageAllocator, Pfn, Platform, RawFra
 pub trait GlobalFrameAllocator: Sync {
     /// Frames for this layout.
     fn alloc(&self, layout: Layout) -> Option<u64>;
-    /// Takes frames back: any part of what was allocated, at most the size of one allocation.
+    /// Takes frames back: any part of an allocation, at most the size of one allocation.
     fn dealloc(&self, address: u64, size: usize);
     /// Declares memory usable: at boot or later.
     fn add_free_memory(&self, address: u64, size: usize);
@@ -29,7 +29,7 @@ impl<P: Platform> GlobalFrameAllocator for Ostd<P> {
     fn dealloc(&self, address: u64, size: usize) {
         let pfn = Pfn::from_phys(address);
         let order = Order::fitting(size.div_ceil(4096) as u64);
-        // SAFETY: ostd frees what it was given, or parts of it, and uses it no more.
+        // SAFETY: ostd frees frames it was given, or parts of them, and uses it no more.
         unsafe {
             match order {
                 Some(order) if self.frames.order_of(pfn) == Some(order) => {

@@ -34,9 +34,9 @@ impl PagingHandler for Handler {
     }
 }
 
-/// Frees frames that the trait handed out. What is refused is counted in the statistics: the trait has no error.
+/// Frees frames that the trait handed out. A refused free is counted in the statistics: the trait has no error.
 fn give_back(first: Pfn, frames: u64) {
-    // SAFETY: the trait's caller frees what it was given, and uses it no more.
+    // SAFETY: the trait's caller frees frames it was given, and uses them no more.
     let _ = unsafe { FRAMES.free_range(PfnRange::from_len(first, frames)) };
 }
 

@@ -7,11 +7,11 @@ use virtio_drivers::{BufferDirection, Hal, PhysAddr};
 
 use crate::machine::{FRAMES, Machine, virt_to_phys};
 
-/// For machines whose devices see physical addresses, without an IOMMU.
+/// For machines with devices that see physical addresses, without an IOMMU.
 #[derive(Debug)]
 pub struct VirtioHal;
 
-// SAFETY: 1. a run of frames is nobody else's, aligned to a page, and zeroed. 2. Its address is the mapping's. 3.
+// SAFETY: 1. a run of frames has one owner, is aligned to a page, and zeroed. 2. Its address is the mapping's. 3.
 // Buffers are in that mapping as well.
 unsafe impl Hal for VirtioHal {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
@@ -20,7 +20,7 @@ unsafe impl Hal for VirtioHal {
                 let paddr = run.into_raw().start.phys();
                 (paddr, Machine::phys_to_virt(paddr))
             }
-            // What the driver takes for a failure.
+            // The driver takes this for a failure.
             Err(_) => (0, NonNull::dangling()),
         }
     }

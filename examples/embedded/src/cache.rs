@@ -18,7 +18,7 @@ static ZONES: [ZoneSpan; 2] = [
 ];
 static AREAS: [Area<'static, 'static>; 1] = [Area::new(NodeId::new(0), &LISTS, &ZONES)];
 
-/// What the platform names as the one who can give memory up.
+/// The reclaimer that the platform names.
 pub(crate) static RECLAIMER: Shrinker<'static, 'static, Cache, Machine> =
     Shrinker::new(&AREAS, Cache, ShrinkConfig::linux_6_1());
 

@@ -1,7 +1,7 @@
 //! The smallest program around the allocator: no standard library, no heap, no start files. It runs on x86_64 Linux
-//! only so that it can be run at all: what it asks of the system is to exit.
+//! only so that it can be run at all: its one call to the system is to exit.
 //!
-//! It does what a kernel does with the allocator, down to a page cache that gives pages up, and exits with 0, or with
+//! It uses the allocator as a kernel does, down to a page cache that gives pages up, and exits with 0, or with
 //! the number of the first step that went wrong. Built with `--release` it must contain no panic; the test `link` of
 //! the facade looks for one.
 
@@ -83,7 +83,7 @@ fn work() -> Result<(), AllocError> {
     Ok(())
 }
 
-/// Takes all there is; what is cached is given up for it, in part by the background thread.
+/// Takes all there is; the cache is given up for it, in part by the background thread.
 fn use_up() -> Result<(), i32> {
     expect(cache::fill(4000) == 4000 && cache::pages() == 4000, 20)?;
     let mut batch = [Pfn::new(0); 64];

@@ -1,4 +1,4 @@
-//! What a program owes the linker and the compiler, and its one system call.
+//! Symbols that the linker and the compiler need, and its one system call.
 
 use core::arch::{asm, global_asm};
 use core::panic::PanicInfo;

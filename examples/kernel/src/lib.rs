@@ -1,10 +1,10 @@
-//! Builds the kernel image and runs it in QEMU: what the command `pageblock-kernel` and the tests share.
+//! Builds the kernel image and runs it in QEMU: shared by the command `pageblock-kernel` and the tests.
 //!
 //! The image is a package of its own in `image/`, outside this workspace: it is linked into one `no_std` program, so
 //! its dependencies must not be built with the `std` features that the workspace's hosted packages ask for. It needs
 //! nothing but stable cargo for the host's own target, which has to be x86_64 Linux.
 //!
-//! The second image, `tiny/`, is the smallest kernel on the allocator; [`sizes`] says what its code consists of.
+//! The second image, `tiny/`, is the smallest kernel on the allocator; [`sizes`] lists the parts of its code.
 //!
 //! Invariant: a run passed if and only if QEMU's status is [`PASS`]. A triple fault ends QEMU with status 0.
 
@@ -79,7 +79,7 @@ impl Profile {
     }
 }
 
-/// A virtual machine and what it is told to do.
+/// A virtual machine and its orders.
 ///
 /// ```
 /// use std::path::Path;
@@ -155,14 +155,14 @@ impl Machine {
 pub struct Run {
     /// QEMU's exit status; `None` if a signal ended it.
     pub status: Option<i32>,
-    /// What the kernel printed, and then what QEMU complained about.
+    /// The kernel's output, and then QEMU's complaints.
     pub log: String,
 }
 
 fn collect(mut source: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is all there is.
+        // The output before an error is complete.
         let _ = source.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).replace('\r', "")
     })

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use pageblock_kernel::{Image, Machine, PASS, Profile, build_image, find_qemu, sizes};
 
-/// What the kernel does after it has booted.
+/// Work of the kernel after it has booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Boot, report, check the hardware side, free everything.
@@ -23,7 +23,7 @@ enum Mode {
     Compact,
     /// The same by the compaction thread, on a CPU of its own.
     Kcompactd,
-    /// Memory filled by a page cache that gives way, to kswapd on a CPU of its own and to whoever allocates.
+    /// Memory filled by a page cache that gives way, to kswapd on a CPU of its own and to allocating tasks.
     Reclaim,
     /// An area locked in memory and unlocked, in each form of munlock; ticks are instructions with `--icount --cpus 1`.
     Mlock,
@@ -46,7 +46,7 @@ impl Mode {
 /// Boots a small x86_64 kernel on the pageblock allocator in QEMU.
 #[derive(Debug, Parser)]
 struct Args {
-    /// What to do.
+    /// Work to do.
     #[arg(value_enum, default_value = "report")]
     mode: Mode,
     /// Memory, as QEMU writes it.
@@ -75,7 +75,7 @@ impl Args {
         let (memory, cpus) = match self.mode {
             Mode::Icount => ("2G", 1),
             Mode::Tiny => ("16M", 1),
-            // The file is twice as large as memory, and what is known of its pages has to fit in one block.
+            // The file is twice as large as memory, and the records of its pages have to fit in one block.
             Mode::Reclaim => ("256M", 4),
             _ => ("512M", 4),
         };

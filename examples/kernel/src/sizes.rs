@@ -1,4 +1,4 @@
-//! What the code of an image consists of, by its symbols.
+//! Parts of an image's code, by its symbols.
 
 use std::fmt;
 use std::path::Path;
@@ -11,9 +11,9 @@ use object::{Object, ObjectSymbol, SymbolKind};
 pub struct Sizes {
     /// `pageblock-buddy`.
     pub buddy: u64,
-    /// `pageblock`, without what runs once at boot.
+    /// `pageblock`, without code that runs once at boot.
     pub facade: u64,
-    /// What runs once at boot: the memory map made clean, zones and watermarks set up.
+    /// Code that runs once at boot: the memory map made clean, zones and watermarks set up.
     pub boot: u64,
     /// The rest: the kernel's own code, and the compiler's libraries.
     pub rest: u64,

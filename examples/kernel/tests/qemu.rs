@@ -139,7 +139,7 @@ fn compaction_makes_large_pages_under_processes() {
         let Some(run) = run(mode, "q35", "256M", cpus) else { return };
         let made = run.log.lines().find_map(|line| line.strip_prefix("compaction: ")?.split_once(" pages of 2 MiB by"));
         let made: u64 = made.and_then(|(made, _)| made.parse().ok()).expect("a number");
-        // Half of 251 MiB is free, less what the watermarks keep back.
+        // Half of 251 MiB is free, less the frames that the watermarks keep back.
         assert!(made >= 50, "{}", run.log);
         assert!(run.log.contains("frames are back"), "{}", run.log);
     }
@@ -155,7 +155,7 @@ fn the_page_cache_gives_way() {
             line.0.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
         };
         let written = figure("reclaim: ", " written back");
-        // What the kernel takes is made of whole pageblocks, so that nearly all that it does not take stays the
+        // The kernel's frames are made of whole pageblocks, so that nearly all that it does not take stays the
         // cache's.
         let (taken, left) =
             (figure("reclaim: ", " frames for the kernel"), figure("reclaim: ", " pages left in memory"));

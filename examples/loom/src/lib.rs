@@ -1,9 +1,9 @@
 //! Frames that several tasks hold: a reference count beside the allocator's frame.
 //!
-//! | field | legal values | who may change it |
+//! | field | legal values | changed by |
 //! |---|---|---|
-//! | `refs` | number of holders; 0: freed, for ever | a holder up or down; from 0 nobody |
-//! | `pfn` | the frame | nobody |
+//! | `refs` | number of holders; 0: freed, for ever | a holder up or down; from 0 none |
+//! | `pfn` | the frame | none |
 
 use pageblock::{Frames, Order, PageAllocator, Pfn, Platform};
 use pageblock_frame::sync::{AtomicU32, Ordering, fence};
@@ -30,11 +30,11 @@ impl<P: Platform> SharedFrame<P> {
         self.pfn
     }
 
-    /// Becomes a holder, unless the last one has let go: what a lookup does, which holds nothing yet.
+    /// Becomes a holder, unless the last one has let go: for a lookup, which holds nothing yet.
     pub fn try_get(&self) -> bool {
         let mut refs = self.refs.load(Ordering::Relaxed);
         while refs > 0 {
-            // Relaxed: whoever looks the frame up has found it through a table with orderings of its own.
+            // Relaxed: a lookup has found the frame through a table with orderings of its own.
             match self.refs.compare_exchange(refs, refs + 1, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => refs = now,
@@ -43,14 +43,14 @@ impl<P: Platform> SharedFrame<P> {
         false
     }
 
-    /// The same without looking: wrong for a lookup, and what the models show to be wrong.
+    /// The same without looking: wrong for a lookup, as the models show.
     pub fn get_blindly(&self) {
         self.refs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Lets go; the last holder frees the frame. True if this was it.
     pub fn put(&self) -> bool {
-        // Release: what this holder did to the frame happens before it is freed; acquire below is the other half.
+        // Release: this holder's writes to the frame happen before its free; acquire below is the other half.
         if self.refs.fetch_sub(1, Ordering::Release) != 1 {
             return false;
         }

@@ -44,7 +44,7 @@ unsafe impl Platform for TwoCpus {
     }
 }
 
-/// An allocator over eight frames whose lists hold two blocks each, and one frame of it that is shared.
+/// An allocator over eight frames, with lists of two blocks each, and one frame of it that is shared.
 struct Machine {
     allocator: &'static PageAllocator<TwoCpus>,
     shared: SharedFrame<TwoCpus>,
@@ -78,7 +78,7 @@ fn with_stack<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R
     return work();
 }
 
-/// Two CPUs do this at the same time; what each returns.
+/// Two CPUs do this at the same time; returns both results.
 fn both<R: Send + 'static>(machine: &Arc<Machine>, work: [fn(&Machine) -> R; 2]) -> [R; 2] {
     let mut cpu = 0;
     let threads = work.map(|work| {

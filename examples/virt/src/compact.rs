@@ -64,7 +64,7 @@ unsafe impl Migrate for Pages {
     }
 }
 
-/// What happened.
+/// Outcome.
 pub struct Outcome {
     held: usize,
     moved: u64,

@@ -2,9 +2,10 @@
 //! above OpenSBI), riscv32 (machine mode, no firmware) and aarch64 (EL1, PSCI, MMU on), with four CPUs and the memory
 //! map of the device tree.
 //!
-//! One module a machine has what differs: the way in, interrupts and their timer, starting other CPUs, output, the way
-//! out. The rest is the same everywhere: [`memory`] is the seam to the allocator, [`work`] what all CPUs do while their
-//! timers interrupt them, [`compact`] moves real pages once, [`stack`] measures how deep initialisation goes.
+//! One module a machine has the differences: the way in, interrupts and their timer, starting other CPUs, output, the
+//! way out. The rest is the same everywhere: [`memory`] is the seam to the allocator, [`work`] the load of all CPUs
+//! while their timers interrupt them, [`compact`] moves real pages once, [`stack`] measures how deep initialisation
+//! goes.
 
 #![no_std]
 #![no_main]
@@ -30,7 +31,7 @@ use pageblock::CpuId;
 
 /// CPUs that are used.
 const CPUS: usize = 4;
-/// The exit status of a run in which all was well. Not 0: that is what QEMU returns for a machine that has reset
+/// The exit status of a run in which all was well. Not 0: QEMU returns that for a machine that has reset
 /// itself.
 const PASS: u32 = 33;
 const FAIL: u32 = 35;
@@ -79,7 +80,7 @@ fn share() -> impl Display {
     work::Totals
 }
 
-/// Every frame is back, and every structure is what its bits say.
+/// Every frame is back, and every structure agrees with its bits.
 fn finish(free: u64) {
     (0..CPUS as u32).for_each(|cpu| must("an offline CPU's lists are taken over", FRAMES.take_over(CpuId::new(cpu))));
     FRAMES.drain();

@@ -74,7 +74,7 @@ pub fn device_tree(blob: usize) -> DeviceTree<'static> {
     must("device tree", DeviceTree::new(bytes))
 }
 
-/// Gives the memory of the machine to the allocator. A function of its own, whose stack can be measured.
+/// Gives the memory of the machine to the allocator. A function of its own, so that its stack can be measured.
 #[inline(never)]
 pub fn init(tree: &DeviceTree<'static>, blob: usize) {
     let kernel = (&raw const image_start).addr() as u64..(&raw const image_end).addr() as u64;

@@ -14,7 +14,7 @@ mod machine;
 mod machine;
 mod stack;
 
-// What the board's modules ask of the larger kernel.
+// Parts of the larger kernel that the board's modules need.
 const CPUS: usize = 1;
 mod work {
     pub fn tick() {}
@@ -55,7 +55,7 @@ unsafe extern "C" {
     static image_end: u8;
 }
 
-/// Where the way in arrives, with what the firmware passed.
+/// The way in arrives here, with the firmware's arguments.
 extern "C" fn boot_main(_hardware: usize, blob: usize) -> ! {
     let start = ptr::with_exposed_provenance::<u8>(blob);
     // SAFETY: the firmware has put a device tree there, which nothing overwrites.

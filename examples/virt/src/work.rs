@@ -1,4 +1,4 @@
-//! What every CPU does: blocks of mixed sizes, some of them freed by another CPU, while its timer allocates and frees,
+//! Work of every CPU: blocks of mixed sizes, some of them freed by another CPU, while its timer allocates and frees,
 //! too.
 
 use core::fmt::{self, Display};
@@ -37,7 +37,7 @@ impl Block {
     fn alloc(order: Order, gfp: Gfp) -> Option<Self> {
         let raw = FRAMES.alloc_order(order, gfp).ok()?.into_raw();
         let block = Self((raw.pfn.as_u64() as usize) << 4 | raw.order.index());
-        // A stamp that is there belongs to a holder who still has it.
+        // A stamp that is there belongs to a present holder.
         count(&WRONG, usize::from(block.stamps().any(|stamp| stamp_at(stamp) == block.0)));
         block.stamps().for_each(|stamp| set_stamp(stamp, block.0));
         Some(block)
@@ -123,7 +123,7 @@ pub fn empty_mailboxes() {
     left.map(Block).for_each(Block::free);
 }
 
-/// What a timer interrupt does, on top of whatever its CPU was doing.
+/// Work of a timer interrupt, on top of any work of its CPU.
 pub fn tick() {
     static TURN: AtomicU32 = AtomicU32::new(0);
     count(&TICKS, 1);

@@ -29,7 +29,7 @@ const NODE: NodeId = NodeId::new(0);
 /// How long an allocation waits for the compaction thread, in nanoseconds.
 const WAIT_NS: u64 = 200_000_000;
 
-/// Who compacts.
+/// The CPU that compacts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Compaction {
     /// The CPU that wants a block.
@@ -41,7 +41,7 @@ pub enum Compaction {
 /// Fragments memory, compacts it, takes everything down.
 ///
 /// # Panics
-/// A process does not find what it left, compaction makes nothing, or frames are missing in the end.
+/// A process does not find its own writes, compaction makes nothing, or frames are missing in the end.
 pub fn run(boot: &BootInfo, by: Compaction) {
     let (before, vmstat) = (mm::free_frames(), FRAMES.vmstat());
     let pages = before * FILL / 100;
@@ -81,7 +81,7 @@ pub fn run(boot: &BootInfo, by: Compaction) {
 }
 
 /// Fills memory with pages of processes and frames of the kernel, in turn, and frees a random half of each. Returns
-/// what the kernel holds.
+/// the kernel's blocks.
 fn fragment(pages: u64) -> Vec<Held> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
     let mut kernel = Vec::with_capacity((pages * KERNEL_SHARE / 100) as usize);

@@ -35,7 +35,7 @@ pub fn init() {
 /// Prints formatted text; use the macros.
 pub fn print(args: fmt::Arguments<'_>) {
     if let Some(console) = CONSOLE.lock_irq::<Kernel>().as_mut() {
-        // A sink that cannot fail fails only by a `Display` that does; there is nobody to tell.
+        // A sink that cannot fail fails only by a `Display` that does; no caller could be told.
         let _ = console.write_fmt(args);
     }
 }

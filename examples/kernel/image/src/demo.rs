@@ -1,4 +1,4 @@
-//! What a kernel does with frames: page tables, and a heap.
+//! A kernel's use of frames: page tables, and a heap.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -60,7 +60,7 @@ fn map_small(mapper: &mut OffsetPageTable<'_>, page: Page<Size4KiB>) {
     let pfn = mm::alloc(Order::ZERO, Gfp::HIGHUSER_MOVABLE).expect("memory for a page");
     let frame = PhysFrame::containing_address(PhysAddr::new(pfn.phys()));
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
-    // SAFETY: the frame was just allocated, and nobody uses the address.
+    // SAFETY: the frame was just allocated, and no code uses the address.
     unsafe { mapper.map_to(page, frame, flags, &mut &FRAMES) }.expect("a free address").flush();
     let here = page.start_address().as_mut_ptr::<u64>();
     // SAFETY: mapped a moment ago; the direct map shows the same frame.
@@ -83,7 +83,7 @@ fn map_huge(mapper: &mut OffsetPageTable<'_>) -> Page<Size2MiB> {
     let frame: PhysFrame<Size2MiB> = (&FRAMES).allocate_frame().expect("memory for a 2 MiB page");
     let page = Page::containing_address(VirtAddr::new(HUGE_BASE));
     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
-    // SAFETY: the block was just allocated, and nobody uses the address.
+    // SAFETY: the block was just allocated, and no code uses the address.
     unsafe { mapper.map_to(page, frame, flags, &mut &FRAMES) }.expect("a free address").flush();
     // SAFETY: mapped a moment ago, 2 MiB long.
     unsafe { core::ptr::write_bytes(page.start_address().as_mut_ptr::<u8>(), 0x5a, 2 << 20) };
@@ -101,7 +101,7 @@ fn unmap_huge(mapper: &mut OffsetPageTable<'_>, page: Page<Size2MiB>) {
 /// Uses the heap as any Rust program does.
 ///
 /// # Panics
-/// The collections do not hold what was put in, or frames are missing in the end.
+/// The collections do not hold their elements, or frames are missing in the end.
 pub fn heap() {
     let before = mm::free_frames();
     let mut names: BTreeMap<u64, String> = BTreeMap::new();

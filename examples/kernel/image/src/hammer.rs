@@ -1,5 +1,5 @@
-//! Processes: every CPU but the first reads and writes the pages of the [`Space`] without pause, and knows what it must
-//! find. While they run, frames are moved from under them.
+//! Processes: every CPU but the first reads and writes the pages of the [`Space`] without pause, and knows the values
+//! it must find. While they run, frames are moved from under them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::arch::cpu::{self, MAX_CPUS};
 use crate::space::{SPACE, address, is_mapped};
 use crate::{mm, println, work};
 
-/// What each CPU has left in each page.
+/// Last value of each CPU in each page.
 static EXPECTED: [Lock<Vec<u32>>; MAX_CPUS] = [const { Lock::new(Vec::new()) }; MAX_CPUS];
 /// A process sleeps after this many accesses, until the next tick: there may be fewer processors than CPUs.
 const BURST: u64 = 200;
@@ -25,9 +25,9 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 static PAGES: AtomicU64 = AtomicU64::new(0);
 /// Accesses by all CPUs.
 static ACCESSES: AtomicU64 = AtomicU64::new(0);
-/// What the first CPU does meanwhile.
+/// Work of the first CPU meanwhile.
 static MEANWHILE: Lock<fn()> = Lock::new(|| {});
-/// What the last CPU does instead of being a process: called again and again, with sleep in between.
+/// Work of the last CPU instead of being a process: called again and again, with sleep in between.
 static DAEMON: Lock<Option<fn()>> = Lock::new(None);
 
 /// Word of a page that says which page it is; the words behind it belong to one CPU each.
@@ -54,7 +54,7 @@ pub fn discard(pages: impl Iterator<Item = u64>) {
     SPACE.unmap(pages, crate::space::free);
 }
 
-/// Makes room for what the processes have to remember of `pages` pages, before memory runs short. The pages are
+/// Makes room for the processes' records of `pages` pages, before memory runs short. The pages are
 /// populated after this.
 pub fn prepare(pages: u64) {
     for cpu in cpu::online() {
@@ -62,12 +62,12 @@ pub fn prepare(pages: u64) {
     }
 }
 
-/// Gives back what [`prepare`] took.
+/// Gives back the room that [`prepare`] took.
 pub fn release() {
     EXPECTED.iter().for_each(|expected| *expected.lock() = Vec::new());
 }
 
-/// One access: the page's name, and this CPU's counter in it, which must be what this CPU left there.
+/// One access: the page's name, and this CPU's counter in it, which must be this CPU's last value.
 fn access(page: u64, index: usize, expected: &mut u32) {
     let (name, counter) = (word(page, NAME), word(page, 1 + index));
     // SAFETY: the page is mapped while the processes run, or on the move: then the access waits.
@@ -128,7 +128,8 @@ fn job(index: usize) {
     apic::stop_timer();
 }
 
-/// Waits until the processes have done `accesses` more: for what runs meanwhile. Returns at once where there are none.
+/// Waits until the processes have done `accesses` more: for the work that runs meanwhile. Returns at once where there
+/// are none.
 pub fn wait(accesses: u64) {
     let end = ACCESSES.load(Ordering::Relaxed) + accesses;
     while cpu::online().count() > 1 && ACCESSES.load(Ordering::Relaxed) < end {
@@ -140,7 +141,7 @@ pub fn wait(accesses: u64) {
 /// may come and go only when the processes do not run.
 ///
 /// # Panics
-/// A process does not find what it left.
+/// A process does not find its own writes.
 pub fn run(pages: u64, meanwhile: fn()) {
     PAGES.store(pages, Ordering::Relaxed);
     ACCESSES.store(0, Ordering::Relaxed);

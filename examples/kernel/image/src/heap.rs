@@ -9,7 +9,7 @@ use talc::sync::TalcLock;
 use crate::mm::FRAMES;
 use crate::platform::Kernel;
 
-/// What talc's own tables take, and a little more.
+/// The size of talc's own tables, and a little more.
 const ARENA_BYTES: usize = 8192;
 
 #[expect(clippy::disallowed_types, reason = "talc asks for a `lock_api` lock; the heap is not used by interrupts")]

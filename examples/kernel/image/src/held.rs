@@ -39,7 +39,7 @@ impl Held {
     /// # Panics
     /// The pattern is damaged, or the allocator refuses the block.
     pub fn give(self) {
-        // SAFETY: held since it was allocated; nobody else has the word.
+        // SAFETY: held since it was allocated; the word has no other owner.
         unsafe { stamp::verify(self.pfn, self.order, self.serial) };
         if let Err(error) = counted(|| mm::free(self.pfn, self.order)) {
             panic!("free of {self:?} refused: {error}");
@@ -78,10 +78,10 @@ impl Place {
         Self(AtomicU64::new(0))
     }
 
-    /// Puts `block` in and takes out what was there.
+    /// Puts `block` in and takes out the former one.
     pub fn swap(&self, block: Option<Held>) -> Option<Held> {
         let word = block.map_or(0, Held::to_word);
-        // AcqRel: who takes a block out sees the pattern that was written before it was put in.
+        // AcqRel: a CPU that takes a block out sees the pattern that was written before it was put in.
         Held::from_word(self.0.swap(word, Ordering::AcqRel))
     }
 }

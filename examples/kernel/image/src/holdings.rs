@@ -1,4 +1,4 @@
-//! What the monitor holds: chains of blocks, kept in the blocks themselves.
+//! The monitor's blocks: chains of blocks, kept in the blocks themselves.
 
 use core::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What the operations cost in instructions, beside Linux 6.1.
+//! Costs of the operations in instructions, beside Linux 6.1.
 //!
 //! Under `-icount shift=0` the time-stamp counter counts executed instructions exactly. One CPU, interrupts off. The
 //! Linux figures were measured in the same way on the same virtual machine (Debian's 6.1.0-56-cloud-amd64, unmodified,
@@ -46,12 +46,12 @@ fn now() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// What two readings next to each other differ by.
+/// Difference of two readings next to each other.
 fn empty() -> u64 {
     (0..8).map(|_| (now(), now())).map(|(start, end)| end - start).min().unwrap_or(0)
 }
 
-/// What a call returns, and the instructions between two readings around it, `overhead` less.
+/// A call's result, and the instructions between two readings around it, `overhead` less.
 #[inline(always)]
 fn timed<R>(overhead: u64, call: impl FnOnce() -> R) -> (R, u64) {
     let start = now();

@@ -1,4 +1,4 @@
-//! What the kernel does in an interrupt.
+//! The kernel's work in an interrupt.
 
 use core::sync::atomic::Ordering;
 

@@ -57,7 +57,7 @@ use x86_64::structures::paging::Translate;
 extern "C" fn kmain(start_info: u64) -> ! {
     console::init();
     smp::init_boot_cpu();
-    // SAFETY: the argument is what the loader passed.
+    // SAFETY: the loader passed the argument.
     let boot = match unsafe { pvh::read(start_info) } {
         Ok(boot) => boot,
         Err(error) => panic!("not booted by PVH: {error}"),

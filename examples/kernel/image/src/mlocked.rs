@@ -1,5 +1,5 @@
 //! A locked area: `mlock` brings its pages in and takes them off the lists that reclaim looks at, `munlock` puts them
-//! back; and what that costs a page, patch by patch of the 2013 series and in the default form.
+//! back; and the cost of that a page, patch by patch of the 2013 series and in the default form.
 
 use pageblock_lru::{Lru, LruList, Lrus, Pagevecs};
 use pageblock_mlock::{Context, Steps, mlock, munlock};

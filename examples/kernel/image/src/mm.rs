@@ -21,7 +21,7 @@ const LOW: u64 = 1 << 20;
 pub fn init(boot: &BootInfo, kernel: &Range<u64>, cpus: usize) {
     let regions = boot.map().iter().map(|entry| Region::from_e820(entry.base, entry.len, entry.kind));
     let config = Config::new().reserve_low(LOW).reserve(kernel.clone()).cpus(cpus);
-    // SAFETY: the usable memory of the firmware's map, less what is reserved here, is used by nobody: what the loader
+    // SAFETY: the usable memory of the firmware's map, less what is reserved here, has no user: data that the loader
     // left in it has been copied. All of it is in the direct map.
     match unsafe { FRAMES.init(regions, &config) } {
         Ok(stats) => println!("memory: {stats}"),
@@ -41,7 +41,7 @@ pub fn alloc(order: Order, gfp: Gfp) -> Option<Pfn> {
 /// The block was not allocated like this; nothing has changed.
 #[inline(always)]
 pub fn free(pfn: Pfn, order: Order) -> Result<(), FreeError> {
-    // SAFETY: callers free what they allocated and use no more, or, to see the error, what nobody holds.
+    // SAFETY: callers free what they allocated and use no more, or, to see the error, unheld frames.
     unsafe { FRAMES.free(pfn, order) }
 }
 

@@ -13,7 +13,7 @@ const MAX: usize = 120;
 /// How often the keyboard is looked at: the timer's period in nanoseconds.
 const POLL_NS: u32 = 1_000_000;
 
-/// One command: its name, what it takes, what it does.
+/// One command: its name, arguments and effect.
 struct Command {
     name: &'static str,
     usage: &'static str,

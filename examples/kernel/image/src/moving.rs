@@ -1,4 +1,4 @@
-//! Frames moved by hand from under running processes: what compaction does, without compaction.
+//! Frames moved by hand from under running processes: the work of compaction, without compaction.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ const ROUNDS: u64 = 100;
 /// Fills a space, moves its frames, takes it down.
 ///
 /// # Panics
-/// A process does not find what it left, or frames are missing in the end.
+/// A process does not find its own writes, or frames are missing in the end.
 pub fn run(boot: &BootInfo) {
     let before = mm::free_frames();
     SPACE.open(PAGES, Pfn::new(boot.ram_end().div_ceil(PAGE_SIZE)));

@@ -1,4 +1,4 @@
-//! Whose a frame is, for whoever wants it moved: the space's or the cache's.
+//! The owner of a frame, for code that wants it moved: the space's or the cache's.
 
 use pageblock_frame::migration::{Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::{Order, Pfn};
@@ -9,7 +9,7 @@ use crate::space::SPACE;
 /// All that can be moved.
 pub struct Owners;
 
-/// Who has a frame that is lent, or about to be.
+/// Owner of a frame that is lent, or about to be.
 fn owner(pfn: Pfn) -> &'static dyn Migrate {
     if CACHE.owns(pfn) { &CACHE } else { &SPACE }
 }
@@ -24,7 +24,7 @@ unsafe impl Migrate for Owners {
         owner(from).migrate(from, to, order, mode)
     }
 
-    /// What belongs to one owner goes to it together: the space shoots translations down once for all.
+    /// Frames of one owner go to it together: the space shoots translations down once for all.
     fn migrate_batch(&self, moves: &mut [Move], mode: MigrateMode) {
         for run in moves.chunk_by_mut(|a, b| CACHE.owns(a.from) == CACHE.owns(b.from)) {
             if let Some(first) = run.first() {

@@ -1,5 +1,5 @@
-//! A process whose memory can be locked: the [`Space`](crate::space::Space) as mlock sees it, with LRU lists over the
-//! frames.
+//! A process with memory that can be locked: the [`Space`](crate::space::Space) as mlock sees it, with LRU lists over
+//! the frames.
 
 use alloc::vec;
 use alloc::vec::Vec;

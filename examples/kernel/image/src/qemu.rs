@@ -15,7 +15,7 @@ pub enum Exit {
 
 /// Ends the machine. Without the device, stops this CPU for good.
 pub fn exit(status: Exit) -> ! {
-    // SAFETY: the port belongs to the exit device or to nobody.
+    // SAFETY: the port belongs to the exit device or has no owner.
     unsafe { PortWriteOnly::<u32>::new(0xf4).write(status as u32) };
     loop {
         x86_64::instructions::interrupts::disable();

@@ -1,5 +1,5 @@
-//! Memory filled by the page cache, and what happens then: allocations succeed because the cache gives way, to the
-//! reclaim thread ahead of need, or to whoever allocates.
+//! Memory filled by the page cache, and the consequence: allocations succeed because the cache gives way, to the
+//! reclaim thread ahead of need, or to the allocating task.
 //!
 //! The thread (kswapd) is the last CPU, if there is more than one.
 
@@ -40,7 +40,7 @@ static WAKES: AtomicU64 = AtomicU64::new(0);
 static TURNS: AtomicU64 = AtomicU64::new(0);
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 static PAGES: AtomicU64 = AtomicU64::new(0);
-/// What the kernel takes in the end. Its own room is taken before memory is full.
+/// Frames that the kernel takes in the end. Its own room is taken before memory is full.
 static HOGGED: Lock<Vec<Held>> = Lock::new(Vec::new());
 /// Allocations that failed.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
@@ -208,7 +208,7 @@ fn stop_thread() {
     wake_last();
 }
 
-/// What the allocator has counted itself.
+/// The allocator's own counts.
 fn print_vmstat() {
     let rows = FRAMES.vmstat().rows();
     let told =

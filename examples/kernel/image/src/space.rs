@@ -1,8 +1,8 @@
 //! An address space as a process has one: pages of the lower half that its frames can be moved from under.
 //!
 //! [`Space`] is one of this kernel's two owners of movable memory (`owners.rs` puts them together). A page on the move
-//! is not present; whoever touches it meanwhile waits in the page-fault handler. The order is: mark the entry, shoot
-//! the translation down on every CPU, copy, enter the new frame. So no write can go to the old frame after it was
+//! is not present; a process that touches it meanwhile waits in the page-fault handler. The order is: mark the entry,
+//! shoot the translation down on every CPU, copy, enter the new frame. So no write can go to the old frame after it was
 //! copied.
 //!
 //! # Lock order
@@ -35,7 +35,7 @@ const PRESENT: u64 = 1;
 /// A bit that the processor leaves to software: the page is on the move.
 const MOVING: u64 = 1 << 9;
 
-/// What is known of a frame: 0 if it is not ours, else the page's number plus 1 and two flags.
+/// Record of a frame: 0 if it is not ours, else the page's number plus 1 and two flags.
 type Reverse = u32;
 /// Lent to compaction.
 const LENT: Reverse = 1 << 31;
@@ -70,7 +70,7 @@ impl Maps {
         Some(pfn)
     }
 
-    /// Marks the entry of a lent frame: whoever touches the page now, waits.
+    /// Marks the entry of a lent frame: a process that touches the page now waits.
     fn begin(&mut self, from: Pfn) -> Result<(), MoveError> {
         let page = self.page_of(from).ok_or(MoveError::Failed)?;
         let reverse = self.reverse.get_mut(from.as_u64() as usize).ok_or(MoveError::Failed)?;
@@ -82,10 +82,10 @@ impl Maps {
         Ok(())
     }
 
-    /// Copies a frame whose page is marked and which no CPU can reach any more, and enters the new one.
+    /// Copies a frame with a marked page, which no CPU can reach any more, and enters the new one.
     fn finish(&mut self, from: Pfn, to: Pfn) {
         let Some(page) = self.page_of(from) else { return };
-        // SAFETY: no CPU can write to the old frame any more; the new one is known to nobody.
+        // SAFETY: no CPU can write to the old frame any more; the new one is not known to other CPUs.
         unsafe {
             let (source, target) = (phys_ptr::<u8>(from.as_u64() * PAGE_SIZE), phys_ptr(to.as_u64() * PAGE_SIZE));
             core::ptr::copy_nonoverlapping(source, target, PAGE_SIZE as usize);
@@ -197,7 +197,7 @@ impl Space {
             // One page a table brings the tables into being; the entry is cleared again at once.
             if entry(page).is_none() {
                 let frame = PhysFrame::containing_address(x86_64::PhysAddr::new(0));
-                // SAFETY: never touched: cleared before anybody knows of it.
+                // SAFETY: never touched: cleared before other CPUs know of it.
                 let mapped = unsafe {
                     let page = Page::<Size4KiB>::containing_address(address(page));
                     let flags = PageTableFlags::PRESENT | PageTableFlags::WRITABLE | PageTableFlags::NO_EXECUTE;
@@ -228,7 +228,7 @@ impl Space {
     }
 
     /// Unmaps pages and calls `free` with the frame of each, which is the caller's from then on. No call for a page
-    /// where nothing was mapped, nor for one whose frame is lent: compaction frees that.
+    /// where nothing was mapped, nor for one with a lent frame: compaction frees that.
     pub fn unmap(&self, pages: impl Iterator<Item = u64>, mut free: impl FnMut(Pfn)) {
         let mut batch: ArrayVec<Pfn, BATCH> = ArrayVec::new();
         let mut pages = pages.peekable();
@@ -238,7 +238,7 @@ impl Space {
                 batch.extend(maps.remove(page));
             }
             drop(maps);
-            // One for all of them, before anybody else can have a frame.
+            // One for all of them, before any other owner can have a frame.
             ipi::shootdown_all();
             batch.drain(..).for_each(&mut free);
         }
@@ -289,7 +289,7 @@ unsafe impl Migrate for Space {
         for one in moves.iter_mut() {
             one.outcome = Some(maps.begin(one.from));
         }
-        // One for all of them: from here on nobody can write to an old frame.
+        // One for all of them: from here on no CPU can write to an old frame.
         if self.shoot.load(Ordering::Relaxed) {
             ipi::shootdown_all();
         }
@@ -310,7 +310,7 @@ unsafe impl Migrate for Space {
     }
 }
 
-/// Frees what [`Space::unmap`] returned.
+/// Frees the frames that [`Space::unmap`] returned.
 ///
 /// # Panics
 /// The allocator refuses it.

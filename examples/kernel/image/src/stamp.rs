@@ -1,4 +1,5 @@
-//! Marks on memory: who holds a frame writes its own pattern into it and finds it again, or the frame had two owners.
+//! Marks on memory: the holder of a frame writes its own pattern into it and finds it again, or the frame had two
+//! owners.
 
 use pageblock_frame::{Order, PAGE_SIZE, Pfn};
 
@@ -22,7 +23,7 @@ fn range(pfn: Pfn, order: Order) -> (u64, u64) {
 /// Writes the pattern of `serial` into every frame of a block.
 ///
 /// # Safety
-/// The caller holds the block, and nobody reads it.
+/// The caller holds the block, and no code reads it.
 pub unsafe fn write(pfn: Pfn, order: Order, serial: u32) {
     let (mut phys, end) = range(pfn, order);
     while phys < end {
@@ -35,10 +36,10 @@ pub unsafe fn write(pfn: Pfn, order: Order, serial: u32) {
 /// Finds the pattern again.
 ///
 /// # Panics
-/// A word is not what was written: somebody else has the frame too.
+/// A word is not the one written: another owner has the frame too.
 ///
 /// # Safety
-/// The caller holds the block, and nobody writes to it.
+/// The caller holds the block, and no other code writes to it.
 pub unsafe fn verify(pfn: Pfn, order: Order, serial: u32) {
     let (mut phys, end) = range(pfn, order);
     while phys < end {

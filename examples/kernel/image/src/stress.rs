@@ -22,7 +22,7 @@ const EXCHANGE: usize = 64;
 /// Default period of the timer interrupt in microseconds.
 pub const TICK_US: u64 = 200;
 
-/// What one CPU holds and has counted. Only that CPU and its interrupts write.
+/// Blocks and counts of one CPU. Only that CPU and its interrupts write.
 struct Worker {
     slots: [Place; SLOTS],
     irq_slots: [Place; IRQ_SLOTS],
@@ -119,12 +119,12 @@ fn job(index: usize) {
     worker.slots.iter().chain(&worker.irq_slots).filter_map(|place| place.swap(None)).for_each(Held::give);
 }
 
-/// What disturbs the per-CPU lists: the first CPU has all others empty theirs, by an interrupt; the others go offline,
-/// and come back.
+/// Disturbances of the per-CPU lists: the first CPU has all others empty theirs, by an interrupt; the others go
+/// offline, and come back.
 fn disturb(index: usize, turn: u64) {
     if index == 0 {
         DRAINS.fetch_add(1, Ordering::Relaxed);
-        // Who does not answer in time does so later.
+        // A CPU that does not answer in time does so later.
         let _ = FRAMES.drain();
     } else if turn % 8 == index as u64 {
         let cpu = CpuId::new(index as u32);
@@ -140,7 +140,7 @@ fn step(worker: &Worker, random: &mut Xoshiro256PlusPlus, serial: u64) {
     let (pick, kind) = (random.next_u64(), random.next_u64());
     let place = &worker.slots[pick as usize % SLOTS];
     match place.swap(None) {
-        // One block in four goes to whoever finds it, and what was there before is freed here.
+        // One block in four goes to its finder, and the former one is freed here.
         Some(block) if pick >> 32 & 3 == 0 => {
             if let Some(other) = IN_TRANSIT[kind as usize % EXCHANGE].swap(Some(block)) {
                 bump(&worker.crossed);

@@ -1,4 +1,4 @@
-//! What the CPUs do together: one job at a time, run on all of them.
+//! Joint work of the CPUs: one job at a time, run on all of them.
 
 use core::sync::atomic::Ordering;
 

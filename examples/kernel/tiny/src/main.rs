@@ -100,7 +100,7 @@ fn boot(start_info: u64) -> Option<Stats> {
     let regions = Region::e820_table(unsafe { memory_map(start_info) }, 24);
     let kernel = IMAGE_START..&raw const image_end as u64 - KERNEL_BASE;
     let config = Config::new().zones(ZoneLimits::single()).reserve_low(1 << 20).reserve(kernel);
-    // SAFETY: the rest of the memory is used by nobody; the map itself is below 1 MiB or in reserved memory.
+    // SAFETY: the rest of the memory has no user; the map itself is below 1 MiB or in reserved memory.
     unsafe { FRAMES.init(regions, &config) }.ok()
 }
 
@@ -120,9 +120,9 @@ fn try_it() -> Option<()> {
     print_number("held at most", held);
     drop(block);
     let all = FRAMES.zones().next()?;
-    // Everything that is held is a single frame: what is not one is refused.
+    // Everything that is held is a single frame: other frees are refused.
     for pfn in all.span().start.as_u64()..all.span().end.as_u64() {
-        // SAFETY: nobody uses the frames.
+        // SAFETY: no code uses the frames.
         let _ = unsafe { FRAMES.free(pageblock::Pfn::new(pfn), Order::ZERO) };
     }
     (once == Ok(()) && twice == Err(FreeError::NotAllocated)).then_some(())
@@ -172,7 +172,7 @@ fn send(byte: u8) {
 
 /// Ends QEMU with status `2 * code + 1`.
 fn exit(code: u32) -> ! {
-    // SAFETY: the port belongs to the exit device or to nobody.
+    // SAFETY: the port belongs to the exit device or has no owner.
     unsafe { asm!("out dx, eax", in("eax") code, in("dx") 0xf4u16, options(nomem, nostack)) };
     loop {
         // SAFETY: sleeps for ever.

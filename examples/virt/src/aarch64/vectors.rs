@@ -22,15 +22,15 @@ global_asm!(
     "b interrupt_here",
     "fault",
     "fault",
-    // From lower levels there are none: what follows is never entered that way.
+    // From lower levels there are none: the following code is never entered that way.
     ".balign 128",
     "fault_here:",
     "mrs x0, esr_el1",
     "mrs x1, elr_el1",
     "mrs x2, far_el1",
     "bl {on_fault}",
-    // Saves what a function may change; the target has no floating point. Interrupts stay off, so that the place to
-    // return to stays.
+    // Saves the registers that a function may change; the target has no floating point. Interrupts stay off, so that
+    // the place to return to stays.
     "interrupt_here:",
     "sub sp, sp, #176",
     "stp x0, x1, [sp]",

@@ -66,6 +66,6 @@ pub fn set_timer(at: u64) {
 /// Lets the hart with this hardware number go on as CPU `number`. False if there is no such hart.
 pub fn start_cpu(hardware: u64, number: usize) -> bool {
     let waits = NUMBERS.get(hardware as usize);
-    // Release: pairs with the fence of the hart, which then sees what the kernel has set up.
+    // Release: pairs with the fence of the hart, which then sees the kernel's set-up.
     waits.inspect(|waits| waits.store(number as u32, Ordering::Release)).is_some()
 }

@@ -1,4 +1,4 @@
-//! riscv64 in supervisor mode above OpenSBI, riscv32 in machine mode above nothing ([`firmware`] says what that is).
+//! riscv64 in supervisor mode above OpenSBI, riscv32 in machine mode above nothing ([`firmware`] describes that).
 
 #[cfg_attr(target_arch = "riscv64", path = "opensbi.rs")]
 #[cfg_attr(target_arch = "riscv32", path = "bare.rs")]
@@ -50,7 +50,7 @@ global_asm!(
 );
 
 global_asm!(
-    // Saves what a function may change, calls, restores. The word is 4 or 8 bytes.
+    // Saves the registers that a function may change, calls, restores. The word is 4 or 8 bytes.
     ".macro each op",
     "\\op ra, 0*{word}(sp)",
     "\\op t0, 1*{word}(sp)",

@@ -37,7 +37,7 @@ fn read(register: u64) -> u32 {
 }
 
 fn write(register: u64, value: u32) {
-    // SAFETY: as in `read`; the callers write what the register takes.
+    // SAFETY: as in `read`; the callers write values that the register takes.
     unsafe { phys_ptr::<u32>(BASE + register).write_volatile(value) }
 }
 

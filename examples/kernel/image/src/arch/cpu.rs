@@ -12,7 +12,7 @@ use x86_64::registers::model_specific::GsBase;
 /// Most CPUs that this kernel starts.
 pub const MAX_CPUS: usize = 16;
 
-/// What a CPU knows of itself. `id` is first because [`current`] reads it at GS:0.
+/// A CPU's data about itself. `id` is first because [`current`] reads it at GS:0.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Cpu {
@@ -86,7 +86,7 @@ pub fn adopt(index: usize) {
 #[inline(always)]
 pub fn current() -> CpuId {
     let id: u32;
-    // SAFETY: `adopt` pointed GS at this CPU's `Cpu`, whose first field is its number.
+    // SAFETY: `adopt` pointed GS at this CPU's `Cpu`, its first field is its number.
     unsafe { asm!("mov {:e}, gs:[0]", out(reg) id, options(nostack, preserves_flags, readonly)) };
     CpuId::new(id)
 }

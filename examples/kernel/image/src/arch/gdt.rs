@@ -29,7 +29,7 @@ pub mod ist {
 }
 
 const SLOTS: usize = 5;
-/// An interrupt handler allocates and prints; 16 KiB are several times what that takes.
+/// An interrupt handler allocates and prints; 16 KiB are several times as much as that takes.
 const STACK_BYTES: usize = 16 << 10;
 
 /// An interrupt stack: memory that the processor writes behind the compiler's back, and Rust never reads.

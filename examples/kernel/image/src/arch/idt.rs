@@ -35,7 +35,7 @@ pub mod vector {
     pub const SPURIOUS: u8 = 0xff;
 }
 
-/// What the stub pushed, lowest address first.
+/// Values that the stub pushed, lowest address first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct TrapFrame {

@@ -1,4 +1,4 @@
-//! Translation shoot-downs: one CPU at a time asks all others to forget what they know, and waits until they have.
+//! Translation shoot-downs: one CPU at a time asks all others to drop their translations, and waits until they have.
 
 use core::sync::atomic::Ordering;
 
@@ -53,7 +53,7 @@ fn shoot(address: u64) {
     let mask = others().fold(0, |mask, cpu| mask | 1 << cpu.id().index());
     if mask != 0 {
         ADDRESS.store(address, Ordering::Relaxed);
-        // Release: who sees its bit sees the address.
+        // Release: a CPU that sees its bit sees the address.
         WAITING.store(mask, Ordering::Release);
         others().for_each(|cpu| apic::send(cpu, vector::SHOOTDOWN));
         // Acquire: pairs with the receivers' Release below; the flushes are over.

@@ -1,6 +1,6 @@
 //! Page tables: a direct map of all memory, and the mapper over it.
 //!
-//! The boot code mapped the first 4 GiB. What lies above is added here, with tables taken from the memory behind the
+//! The boot code mapped the first 4 GiB. The range above is added here, with tables taken from the memory behind the
 //! kernel image, because there is no allocator yet.
 
 use core::ops::Range;
@@ -17,7 +17,7 @@ pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 /// Physical address at which the image begins; the same number is in linker.ld.
 const IMAGE_START: u64 = 0x10_0000;
-/// What the boot code mapped.
+/// Range that the boot code mapped.
 const BOOT_MAPPED: u64 = 4 << 30;
 const GIB: u64 = 1 << 30;
 const HUGE: u64 = 2 << 20;
@@ -61,14 +61,14 @@ pub fn map_all_memory(boot: &BootInfo) -> Range<u64> {
     let end = image.end + 4096 * tables;
     let fits = boot.map().iter().any(|entry| entry.is_ram() && entry.base <= image.start && end <= entry.end());
     assert!(fits && gibs <= 512, "no room for the page tables of {gibs} GiB behind the kernel");
-    // SAFETY: the boot code's tables are known to nobody else yet.
+    // SAFETY: the boot code's tables are not known to other CPUs yet.
     let pml4 = unsafe { root() };
     let pdpt_phys = pml4[256].addr().as_u64();
     // SAFETY: entry 256 is the direct map's, made by the boot code.
     let pdpt: &mut PageTable = unsafe { &mut *phys_ptr(pdpt_phys) };
     for gib in BOOT_MAPPED / GIB..gibs {
         let phys = image.end + 4096 * (gib - BOOT_MAPPED / GIB);
-        // SAFETY: this frame is memory behind the image that nobody uses.
+        // SAFETY: this frame is memory behind the image without users.
         let table: &mut PageTable = unsafe { &mut *phys_ptr(phys) };
         table.zero();
         for (entry, address) in table.iter_mut().zip((gib * GIB..).step_by(HUGE as usize)) {

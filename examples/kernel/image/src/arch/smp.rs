@@ -92,7 +92,7 @@ fn start(index: usize, apic_id: u32) -> bool {
     cpu.apic_id.store(apic_id, Ordering::Relaxed);
     let stack = STACKS[index].0.get() as u64 + STACK_BYTES as u64;
     let words = [paging::root_phys(), stack, index as u64, ap_entry as *const () as u64];
-    // SAFETY: within the copied trampoline, whose previous user, if any, is past it.
+    // SAFETY: within the copied trampoline: its previous user, if any, is past it.
     unsafe {
         let offset = (&raw const trampoline_words).offset_from_unsigned(&raw const trampoline_start) as u64;
         phys_ptr::<[u64; 4]>(TRAMPOLINE + offset).write_volatile(words);

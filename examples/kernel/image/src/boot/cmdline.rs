@@ -24,7 +24,7 @@ impl CmdLine {
         line
     }
 
-    /// The whole line; what is not UTF-8 reads as empty.
+    /// The whole line; one that is not UTF-8 reads as empty.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..self.len]).unwrap_or("")
     }

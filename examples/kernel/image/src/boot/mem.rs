@@ -1,4 +1,5 @@
-//! What the compiler calls and the host's libcore does not bring: `memcpy` and its kin, and the unwinding personality.
+//! Functions that the compiler calls and the host's libcore does not bring: `memcpy` and its kin, and the unwinding
+//! personality.
 //!
 //! In assembly, so that the optimiser cannot turn a loop back into a call to itself. `memcmp` and `strlen` are loops of
 //! single bytes and used little.

@@ -1,4 +1,4 @@
-//! From the firmware to `kmain`: assembly entry, what the boot protocol hands over, memory primitives, the command
+//! From the firmware to `kmain`: assembly entry, the data of the boot protocol, memory primitives, the command
 //! line.
 
 pub mod cmdline;

@@ -73,7 +73,7 @@ pub enum BootError {
     Version(u32),
 }
 
-/// What the loader told us.
+/// The loader's data.
 #[derive(Debug)]
 pub struct BootInfo {
     /// The command line.
@@ -96,13 +96,13 @@ impl BootInfo {
     }
 }
 
-/// Copies what the loader left at physical address `start_info`.
+/// Copies the loader's structure at physical address `start_info`.
 ///
 /// # Errors
 /// [`BootError`] where this is not PVH start information with a memory map.
 ///
 /// # Safety
-/// `start_info` is what the loader passed, and the first 4 GiB are mapped.
+/// the loader passed `start_info`, and the first 4 GiB are mapped.
 pub unsafe fn read(start_info: u64) -> Result<BootInfo, BootError> {
     // SAFETY: the caller's promise; the structure is only read where its magic number and version fit.
     let info = unsafe { phys_ptr::<StartInfo>(start_info).read_unaligned() };

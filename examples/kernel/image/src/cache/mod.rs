@@ -2,17 +2,17 @@
 //! [`Reclaim`]; its pages can be moved as well.
 //!
 //! A page's contents follow from its number and a version, which every write raises. The disk behind the file
-//! compresses as well as that allows: it keeps the version. So a frame that somebody else writes to, or a page that is
+//! compresses as well as that allows: it keeps the version. So a frame that another owner writes to, or a page that is
 //! dropped before it was written back, is found out.
 //!
-//! | field of a page | legal values | who may change it |
+//! | field of a page | legal values | changed by |
 //! |---|---|---|
 //! | `frame` | the frame that holds it, or none | readers that bring it in, reclaim |
-//! | `dirty` | the disk has an older version; only with a frame | writers; whoever writes it back |
+//! | `dirty` | the disk has an older version; only with a frame | writers; write-back |
 //! | `used` | touched since reclaim last came by | readers and writers; reclaim clears it |
 //! | `lent` | compaction is about to move it; only with a frame | compaction; while set, the frame stays |
-//! | `version` | what the file says | writers |
-//! | `on_disk` | what the disk says; at most `version` | whoever writes it back |
+//! | `version` | the file's version | writers |
+//! | `on_disk` | the disk's version; at most `version` | write-back |
 //!
 //! # Lock order
 //! The cache's lock; nothing is allocated under it: an allocation may reclaim, and reclaim comes here.
@@ -48,7 +48,7 @@ struct Page {
     on_disk: u32,
 }
 
-/// What has happened.
+/// Events so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Pages read from the disk.
@@ -98,7 +98,7 @@ fn zone_kind(pfn: Pfn) -> ZoneKind {
 /// Writes a version's contents into a frame.
 ///
 /// # Safety
-/// The frame is the cache's, and nobody else reads or writes it.
+/// The frame is the cache's, and no other code reads or writes it.
 unsafe fn fill(pfn: Pfn, page: u64, version: u32) {
     let words = phys_ptr::<u64>(pfn.phys());
     for index in 0..WORDS {
@@ -113,7 +113,7 @@ unsafe fn fill(pfn: Pfn, page: u64, version: u32) {
 /// As for [`fill`].
 ///
 /// # Panics
-/// A word is not what was written.
+/// A word is not the one that was written.
 unsafe fn verify(pfn: Pfn, page: u64, version: u32, step: usize) {
     let words = phys_ptr::<u64>(pfn.phys());
     for index in (0..WORDS).step_by(step) {
@@ -129,7 +129,7 @@ impl File {
     fn clean(&mut self, page: usize) {
         let Some(entry) = self.pages.get_mut(page) else { return };
         if let (Some(pfn), true) = (entry.frame, entry.dirty) {
-            // SAFETY: a resident page's frame, under the lock. All of it: this is what the disk gets.
+            // SAFETY: a resident page's frame, under the lock. All of it: the disk gets this.
             unsafe { verify(pfn, page as u64, entry.version, 1) };
             entry.on_disk = entry.version;
             entry.dirty = false;
@@ -203,7 +203,7 @@ impl Cache {
         *self.0.lock() = File { pages, reverse, hand: 0, resident, counts };
     }
 
-    /// Writes everything back and frees it. Returns what happened since [`open`](Self::open).
+    /// Writes everything back and frees it. Returns the events since [`open`](Self::open).
     pub fn close(&self) -> Counts {
         let pages = self.0.lock().pages.len();
         for page in 0..pages {
@@ -250,12 +250,12 @@ impl Cache {
                 entry.used = true;
                 action(entry, pfn);
                 drop(file);
-                // Somebody else was faster.
+                // Another CPU was faster.
                 spare.into_iter().for_each(free);
                 return true;
             }
             if let Some(pfn) = spare.take() {
-                // SAFETY: just allocated, and known to nobody.
+                // SAFETY: just allocated, and not known to other CPUs.
                 unsafe { fill(pfn, page, file.pages[index].on_disk) };
                 file.link(index, pfn);
                 file.counts.read += 1;

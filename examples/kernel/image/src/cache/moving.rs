@@ -10,7 +10,7 @@ impl File {
     /// Copies a page that is lent, and keeps it in the new frame from now on.
     fn relocate(&mut self, from: Pfn, to: Pfn) -> Result<(), MoveError> {
         let page = self.page_behind(from).ok_or(MoveError::Failed)?;
-        // SAFETY: the page is reached under the lock only, and the new frame is known to nobody.
+        // SAFETY: the page is reached under the lock only, and the new frame is not known to other CPUs.
         unsafe {
             let (source, target) = (phys_ptr::<u8>(from.phys()), phys_ptr(to.phys()));
             core::ptr::copy_nonoverlapping(source, target, PAGE_SIZE as usize);
