@@ -49,7 +49,7 @@ impl Region<'_> {
     }
 
     /// Takes a block smaller than a word from the smallest maximal run that can serve it.
-    #[inline(always)]
+    #[inline]
     fn take_larger(&mut self, block: u32, order: u32) -> Option<u32> {
         let b = self.blocks.known_mut(block)?;
         let presence = b.presence;

@@ -58,7 +58,7 @@ impl<'m> Zone<'m> {
     }
 
     /// The region with the most fragmented pageblock of a type that serves an order up to 9.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn search<P: Platform>(&self, order: u32, migrate_type: MigrateType) -> Option<u32> {
         match self.summary.most_fragmented(migrate_type, order) {
             Some(found) => Some(found.region),
@@ -123,7 +123,7 @@ impl<'m> Zone<'m> {
     }
 
     /// Checks that the frame heads a block of the order that a caller holds, and makes it the zone's.
-    #[inline(always)]
+    #[inline]
     fn claim_for_free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<Place<'_, 'm, P>, FreeError> {
         let index = pfn.as_u64().wrapping_sub(self.base().as_u64());
         let Some(byte) = self.states().byte_at(index) else {

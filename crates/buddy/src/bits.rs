@@ -30,25 +30,25 @@ const STARTS: [u64; 8] = [
 ];
 
 /// Bits at which a run of the order, up to 6, may start.
-#[inline(always)]
+#[inline]
 pub(crate) const fn starts(order: u32) -> u64 {
     STARTS[order as usize % 8]
 }
 
 /// `2^order` ones, for orders up to 6.
-#[inline(always)]
+#[inline]
 pub(crate) const fn ones(order: u32) -> u64 {
     u64::MAX >> (WORD_FRAMES - (1 << order))
 }
 
 /// The runs of order `o + 1`, from those of order `o < 6`.
-#[inline(always)]
+#[inline]
 pub(crate) const fn coarser(runs: u64, o: u32) -> u64 {
     runs & (runs >> (1u32 << o)) & STARTS[(o as usize + 1) % 8]
 }
 
 /// First bits of all runs of order `o <= 6` in a word. Unrolled: constant shifts are half the instructions.
-#[inline(always)]
+#[inline]
 pub(crate) const fn runs(word: u64, o: u32) -> u64 {
     let mut runs = word;
     if o >= 1 {
@@ -73,7 +73,7 @@ pub(crate) const fn runs(word: u64, o: u32) -> u64 {
 }
 
 /// First bits of the maximal runs of order `o < 6`, given all runs of that order.
-#[inline(always)]
+#[inline]
 pub(crate) const fn exact(runs: u64, o: u32) -> u64 {
     let above = coarser(runs, o);
     runs & !(above | above << (1u32 << o))
@@ -115,32 +115,32 @@ pub(crate) fn count_runs(word: u64, mut count: impl FnMut(u32, u32)) {
 }
 
 /// The bit of a block's presence for an order below 7 and a word.
-#[inline(always)]
+#[inline]
 pub(crate) const fn present(order: u32, word: usize) -> u64 {
     1 << (order * BLOCK_WORDS as u32 + word as u32)
 }
 
 /// The first word's bits of a block's presence for the orders below this one.
-#[inline(always)]
+#[inline]
 pub(crate) const fn below(order: u32) -> u64 {
     EVERY_WORD & ((1 << (order * BLOCK_WORDS as u32)) - 1)
 }
 
 /// A word's bits of a block's presence, from the orders of its maximal runs ([`orders`]).
-#[inline(always)]
+#[inline]
 pub(crate) const fn spread(orders: u8, word: usize) -> u64 {
     // Copies of seven bits, seven apart, do not overlap; one bit of each comes to lie at the start of a byte.
     ((orders as u64).wrapping_mul(0x0002_0408_1020_4081) & EVERY_WORD) << word
 }
 
 /// One bit for each full word of the block.
-#[inline(always)]
+#[inline]
 pub(crate) const fn full_words(presence: u64) -> u32 {
     (presence >> (WORD_ORDER * BLOCK_WORDS as u32)) as u32
 }
 
 /// Largest order that a block without full words can serve, from its presence; `None` if it has nothing free.
-#[inline(always)]
+#[inline]
 pub(crate) const fn small_top(presence: u64) -> Option<u32> {
     match NonZeroU64::new(presence) {
         Some(presence) => Some(presence.ilog2() / BLOCK_WORDS as u32),
@@ -149,7 +149,7 @@ pub(crate) const fn small_top(presence: u64) -> Option<u32> {
 }
 
 /// Largest order that a block can serve (0 to 9), from its presence; `None` if it has nothing free.
-#[inline(always)]
+#[inline]
 pub(crate) const fn top_order(presence: u64) -> Option<u32> {
     let full = full_words(presence);
     if full == 0 {

@@ -124,7 +124,7 @@ impl Default for BoostRule {
 impl Zone<'_> {
     /// What all watermarks are raised by for the moment, in frames (`watermark_boost`).
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn boost(&self) -> u64 {
         self.marks.boost.load(Ordering::Relaxed)
     }
@@ -142,7 +142,7 @@ impl Zone<'_> {
 
     /// The zone has been boosted, and nobody has told kswapd yet (`ZONE_BOOSTED_WATERMARK`).
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn is_boosted(&self) -> bool {
         self.marks.boosted.load(Ordering::Relaxed)
     }
@@ -156,7 +156,7 @@ impl Zone<'_> {
 
     /// The zone has no whole pageblock left for types that cannot move, and nobody has told the compaction thread yet.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn is_short(&self) -> bool {
         self.marks.short.load(Ordering::Relaxed)
     }

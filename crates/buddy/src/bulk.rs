@@ -50,19 +50,19 @@ impl Effort {
         Self(u32::MAX)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn is_left(&self) -> bool {
         self.0 > 0
     }
 
     /// The units that are left, as far as a loop of its own may count them.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn left(&self) -> i32 {
         if self.0 > i32::MAX as u32 { i32::MAX } else { self.0 as i32 }
     }
 
     /// Sets what [`left`](Self::left) has become; none for less than none.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn set(&mut self, left: i32) {
         if self.0 <= i32::MAX as u32 {
             self.0 = if left < 0 { 0 } else { left as u32 };
@@ -70,12 +70,12 @@ impl Effort {
     }
 
     /// How often so much can be spent.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn affords(&self, units: u32) -> usize {
         (self.0 / units) as usize
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn spend(&mut self, units: u32) {
         self.0 = self.0.saturating_sub(units);
     }
@@ -166,7 +166,7 @@ impl Zone<'_> {
 
     /// Gives back some of the blocks: those from the first on, as long as they lie in one region; else some of the
     /// first 64.
-    #[inline(always)]
+    #[inline]
     fn free_together<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
         let some = blocks.get(..CHUNK).unwrap_or(blocks);
         let (shift, first) = (self.region_shift(), some.first().copied().unwrap_or(0));
@@ -246,7 +246,7 @@ struct ByRegion {
 }
 
 impl ByRegion {
-    #[inline(always)]
+    #[inline]
     fn of(blocks: &[u32], shift: u32) -> Self {
         let mut by_region = Self { blocks: [0; MOST_REGIONS], met: 0 };
         let mut place = 1u64;
@@ -261,7 +261,7 @@ impl ByRegion {
 }
 
 /// True if the first or the last two blocks lie in one word, as after refills that are freed in order.
-#[inline(always)]
+#[inline]
 fn are_neighbours(blocks: &[u32]) -> bool {
     let same = |a: u32, b: u32| a >> WORD_ORDER == b >> WORD_ORDER;
     matches!(*blocks, [a, b, ..] if same(a, b)) || matches!(*blocks, [.., a, b] if same(a, b))
@@ -307,13 +307,13 @@ impl Region<'_> {
     }
 
     /// Blocks of the order lie in one byte of a map, and all free frames of the region count alike.
-    #[inline(always)]
+    #[inline]
     fn counts_alike(&self, order: Order) -> bool {
         u32::from(order.as_u8()) <= LEVEL && self.isolated_blocks == 0 && !self.has_unusable
     }
 
     /// Gives back the first 64 blocks, or as many of them as the effort allows.
-    #[inline(always)]
+    #[inline]
     fn give_first(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
         let some = blocks.get(..64).unwrap_or(blocks);
         let picked = self.give_scattered(order, some, places(some.len()), effort);
@@ -345,7 +345,7 @@ impl Region<'_> {
         result
     }
 
-    #[inline(always)]
+    #[inline]
     fn give_listed<const DENSE: bool>(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
         let o = u32::from(order.as_u8());
         let alike = self.counts_alike(order);

@@ -16,7 +16,7 @@ pub(crate) type Word = [u32; WORD_FRAMES as usize];
 /// assert_eq!(pageblock_buddy::word_of(&frames), Some(2));
 /// ```
 #[must_use]
-#[inline(always)]
+#[inline]
 pub fn word_of(frames: &[u32; WORD_FRAMES as usize]) -> Option<u32> {
     let [first, .., last] = *frames;
     let at = first % WORD_FRAMES;
@@ -31,7 +31,7 @@ pub fn word_of(frames: &[u32; WORD_FRAMES as usize]) -> Option<u32> {
 impl Region<'_> {
     /// Takes all 64 frames of a word that is wholly free. Pushed on a stack as they are, they come off in ascending
     /// order.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn take_word(&mut self, block: u32, word: usize, mark: StateByte, frames: &mut Word) {
         let first = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER;
         for (slot, place) in frames.iter_mut().rev().zip(0..) {

@@ -17,7 +17,7 @@ struct Bit {
 }
 
 impl Bit {
-    #[inline(always)]
+    #[inline]
     const fn of(index: u32) -> Self {
         let word = (index >> WORD_ORDER) as usize % BLOCK_WORDS;
         Self { block: index >> BLOCK_SHIFT, word, at: index % WORD_FRAMES }
@@ -27,7 +27,7 @@ impl Bit {
 impl Region<'_> {
     /// Gives a block back (`__free_one_page()`). The caller has checked that its frames are inside the zone, aligned,
     /// and not free.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn give(&mut self, index: u32, order: u32) {
         if order == 0 {
             self.give_small(index, 0);
@@ -51,7 +51,7 @@ impl Region<'_> {
 
     /// Gives back a block of `order < 6`. The short path is that of a block whose buddy is not free, so that nothing
     /// merges.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn give_small(&mut self, index: u32, order: u32) {
         let Bit { block, word, at } = Bit::of(index);
         let Some(b) = self.blocks.known_mut(block) else { return };
@@ -74,7 +74,7 @@ impl Region<'_> {
     }
 
     /// A pageblock that is not wholly free has got a block of `order < 9`.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn raise(&mut self, block: u32, order: u32) {
         let Some(b) = self.blocks.known_mut(block) else { return };
         // `NO_TOP` is one below order 0, also as a signed number.
@@ -86,7 +86,7 @@ impl Region<'_> {
     }
 
     /// Gives back a block of `order < 6` with all that may follow.
-    #[inline(always)]
+    #[inline]
     fn give_bits(&mut self, index: u32, order: u32) {
         let Bit { block, word, mut at } = Bit::of(index);
         let Some(b) = self.blocks.known_mut(block) else { return };

@@ -50,7 +50,7 @@ impl FreeAreaId {
     pub(crate) const WHOLE: u32 = WHOLE as u32;
 
     /// The pageblocks of a type whose largest free block has exactly this order, 0 to 9.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn new(migrate_type: MigrateType, top: u32) -> Self {
         Self(migrate_type as u32 * TOPS as u32 + top)
     }
@@ -61,18 +61,18 @@ impl FreeAreaId {
     }
 
     /// The wholly free pageblocks of a type.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn whole(migrate_type: MigrateType) -> Self {
         Self::new(migrate_type, WHOLE as u32)
     }
 
     /// The pageblocks that are reserved for CPUs' refills of an ordinary type.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn reserved(migrate_type: MigrateType) -> Self {
         Self(RESERVED as u32 + migrate_type as u32)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn index(self) -> usize {
         self.0 as usize % ROW
     }
@@ -83,19 +83,19 @@ impl FreeAreaId {
 pub(crate) struct Members(u64);
 
 impl Members {
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn has(self, set: FreeAreaId) -> bool {
         self.0 >> set.index() & 1 == 1
     }
 
     /// For a type, the largest orders 0 to 8 whose set has a member, from `order` on: bit 0 for `order`.
-    #[inline(always)]
+    #[inline]
     const fn tops(self, migrate_type: MigrateType, order: u32) -> u64 {
         let of_type = self.0 >> FreeAreaId::new(migrate_type, 0).index();
         (of_type & ((1 << WHOLE) - 1)) >> order
     }
 
-    #[inline(always)]
+    #[inline]
     const fn set(&mut self, set: FreeAreaId, has_member: bool) {
         self.0 = self.0 & !(1 << set.index()) | (has_member as u64) << set.index();
     }
@@ -115,7 +115,7 @@ pub(crate) struct TopChange {
 
 impl TopChange {
     /// From the values of [`Pageblock::top`](pageblock_frame::Pageblock), where "nothing" is -1 as a signed byte.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn of(from: u8, to: u8) -> Self {
         Self { from: from as i8 as i32, to: to as i8 as i32 }
     }
@@ -179,7 +179,7 @@ impl<'m> FreeArea<'m> {
     }
 
     /// Moves a pageblock of a type from the set of one largest order to that of another.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn change(&mut self, migrate_type: MigrateType, block: u32, change: TopChange) {
         let Some(row) = self.rows.get_mut((block / 64) as usize) else { return };
         let bit = 1u64.wrapping_shl(block);
@@ -216,13 +216,13 @@ impl<'m> FreeArea<'m> {
     }
 
     /// Adds a pageblock to a set.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn insert(&mut self, migrate_type: MigrateType, top: u32, block: u32) {
         self.change(migrate_type, block, TopChange { from: -1, to: top as i32 });
     }
 
     /// Takes a pageblock out of a set.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn remove(&mut self, migrate_type: MigrateType, top: u32, block: u32) {
         self.change(migrate_type, block, TopChange { from: top as i32, to: -1 });
     }
@@ -249,33 +249,33 @@ impl<'m> FreeArea<'m> {
     }
 
     /// The sets that have a member.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn members(&self) -> Members {
         self.above.members
     }
 
     /// Wholly free pageblocks of all types.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn whole(&self) -> u32 {
         self.above.whole
     }
 
     /// The smallest largest order from `order` to 8 of which the type has a pageblock.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn smallest_top(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
         let sufficient = NonZeroU64::new(self.above.members.tops(migrate_type, order))?;
         Some(order + sufficient.trailing_zeros())
     }
 
     /// The most fragmented pageblock of a type that serves an order below 9 and is not wholly free.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn most_fragmented(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
         let top = self.smallest_top(migrate_type, order)?;
         self.lowest(FreeAreaId::new(migrate_type, top))
     }
 
     /// The lowest pageblock of a set.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn lowest(&self, set: FreeAreaId) -> Option<u32> {
         let mut at = 0;
         for level in (1..=self.above.top).rev() {
@@ -290,7 +290,7 @@ impl<'m> FreeArea<'m> {
     }
 
     /// A set's word on a level.
-    #[inline(always)]
+    #[inline]
     fn word_at(&self, level: u32, at: u32, set: FreeAreaId) -> Option<u64> {
         if level == 0 {
             return self.rows.get(at as usize).map(|row| row[set.index()]);
@@ -300,7 +300,7 @@ impl<'m> FreeArea<'m> {
     }
 
     /// The 64 bits of a set from pageblock `64 * at` on; 0 past the end.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn word(&self, set: FreeAreaId, at: u32) -> u64 {
         self.rows.get(at as usize).map_or(0, |row| row[set.index()])
     }

@@ -8,7 +8,7 @@ pub(crate) struct Ones(pub(crate) u64);
 impl Iterator for Ones {
     type Item = u32;
 
-    #[inline(always)]
+    #[inline]
     fn next(&mut self) -> Option<u32> {
         let lowest = NonZeroU64::new(self.0)?.trailing_zeros();
         self.0 &= self.0 - 1;

@@ -128,7 +128,7 @@ struct Starts {
 }
 
 /// Marks blocks of a word, as many as there are slots for, and says which are left.
-#[inline(always)]
+#[inline]
 fn mark_starts(states: StateTable<'_>, word: Starts, mark: StateByte, slots: &mut [u32]) -> u64 {
     let Starts { first, offset, starts } = word;
     let mut left = starts;

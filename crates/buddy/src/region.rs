@@ -106,26 +106,26 @@ impl<'m> Region<'m> {
 
 impl Region<'_> {
     /// The frame with this index.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn pfn_of(&self, index: u32) -> Pfn {
         self.base.add(u64::from(index))
     }
 
     /// The block's presence as one word.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn presence(&self, block: u32) -> u64 {
         self.blocks.get(block).map_or(0, |b| b.presence)
     }
 
     /// The most fragmented pageblock of the type, not wholly free, that serves `order < 9`.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn partial(&self, migrate_type: MigrateType, order: u32) -> Option<u32> {
         self.free_area.most_fragmented(migrate_type, order)
     }
 
     /// A pageblock's largest order has changed, while it is not wholly free: moves it between the sets of its type,
     /// unless it is reserved and so in none of them.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn top_changed(&mut self, block: u32, change: TopChange) {
         let Some(b) = self.blocks.get(block) else { return };
         if b.reserved_by == 0 {
@@ -145,7 +145,7 @@ impl Region<'_> {
 
     /// Makes a pageblock's presence what its map says, if blocks have come back since: before anything is taken from
     /// it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn freshen(&mut self, block: u32) {
         if let Some(b) = self.blocks.known_mut(block)
             && b.loose != 0
@@ -182,7 +182,7 @@ impl Region<'_> {
     }
 
     /// Ends a pageblock's reservation, if it has one.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn unreserve(&mut self, block: u32) {
         if self.blocks.get(block).is_some_and(|b| b.reserved_by != 0) {
             self.end_reservation(block);
@@ -199,7 +199,7 @@ impl Region<'_> {
     }
 
     /// Accounts for frames of a block of this type becoming free.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn add_free(&mut self, migrate_type: MigrateType, frames: u64) {
         let totals = &mut self.totals;
         if migrate_type as u8 <= MigrateType::HighAtomic as u8 {
@@ -211,26 +211,26 @@ impl Region<'_> {
     }
 
     /// Accounts for frames of a block of this type ceasing to be free.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn sub_free(&mut self, migrate_type: MigrateType, frames: u64) {
         self.add_free(migrate_type, frames.wrapping_neg());
     }
 
     /// Adds to the number of free blocks of an order.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn count(&mut self, order: u32, blocks: u64) {
         let slot = &mut self.nr_free[order as usize & (Order::COUNT - 1)];
         *slot = slot.wrapping_add(blocks);
     }
 
     /// Takes from the number of free blocks of an order.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn uncount(&mut self, order: u32, blocks: u64) {
         self.count(order, blocks.wrapping_neg());
     }
 
     /// Sets the map of a pageblock to wholly free, or to nothing free.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn fill(b: &mut Pageblock, free: bool) {
         let (word, presence, frames, top) = if free {
             (u64::MAX, bits::ALL_FULL, 1 << BLOCK_SHIFT, Pageblock::WHOLE)

@@ -54,7 +54,7 @@ impl<'m> CpuReservations<'m> {
         (cpu.index() & (self.cpus as usize - 1)) as u16 + 1
     }
 
-    #[inline(always)]
+    #[inline]
     fn of(&self, refill: &Refill) -> Option<&AtomicU32> {
         if !refill.migrate_type.is_ordinary() {
             return None;
@@ -105,7 +105,7 @@ impl<'m> Zone<'m> {
     }
 
     /// A pageblock that serves a refill, in its locked region: the one that is reserved for its CPU, if that serves.
-    #[inline(always)]
+    #[inline]
     fn reserved_block<P: Platform>(&self, refill: &Refill) -> Option<Place<'_, 'm, P>> {
         // Relaxed: a hint.
         let hint = self.reservations.of(refill)?.load(Ordering::Relaxed);
@@ -192,7 +192,7 @@ enum Own {
 
 impl Region<'_> {
     /// Whether a pageblock is reserved for this owner and the refill's type, and serves its order.
-    #[inline(always)]
+    #[inline]
     fn reservation_for(&self, refill: &Refill, owner: u16, block: u32) -> Own {
         let Some(b) = self.blocks.get(block) else { return Own::None };
         if b.reserved_by != owner || b.migrate_type as u8 != refill.migrate_type as u8 {

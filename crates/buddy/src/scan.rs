@@ -86,7 +86,7 @@ struct Looked<'z, 'm, P: Platform> {
 
 impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     /// The region of a pageblock, locked.
-    #[inline(always)]
+    #[inline]
     fn lock(&self, block: u32) -> Option<Looked<'z, 'm, P>> {
         let lock = self.zone.region_lock(block.checked_mul(1 << BLOCK_SHIFT)?)?;
         let free = if self.patience == Patience::Note { lock.try_lock_irq::<P>() } else { None };
@@ -97,7 +97,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     }
 
     /// Runs `change` on the region of a pageblock, and publishes what it did.
-    #[inline(always)]
+    #[inline]
     fn changing<R>(&self, block: u32, change: impl FnOnce(&mut Region<'m>, u32) -> R) -> Option<R> {
         let Looked { mut region, block } = self.lock(block)?;
         let result = change(&mut region, block);
@@ -107,7 +107,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
     /// The zone.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn zone(&self) -> &'z Zone<'m> {
         self.zone
     }
@@ -142,7 +142,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
     /// Shows pageblocks to `visit`, up to 64 to a lock hold. It is called with the lock held: it must be short, and
     /// call nothing.
-    #[inline(always)]
+    #[inline]
     pub fn survey(&self, blocks: Range<u32>, mut visit: impl FnMut(u32, &Pageblock)) {
         let end = blocks.end.min(self.blocks());
         let mut at = blocks.start;

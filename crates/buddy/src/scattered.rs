@@ -68,7 +68,7 @@ static EIGHTS: Eights = {
 };
 
 /// The order of the block, among eight, that a place is part of; see [`Eights`].
-#[inline(always)]
+#[inline]
 fn merged_at(eight: u8, place: u32) -> u8 {
     EIGHTS.merged[(u32::from(eight) * 8 + place % 8) as usize]
 }
@@ -204,7 +204,7 @@ impl Growth<'_, '_> {
     }
 
     /// Adds what is summed up to the numbers of free blocks of these orders.
-    #[inline(always)]
+    #[inline]
     fn count_grown(&mut self, grown: u64, orders: Range<u32>) {
         let mut left = grown as i64;
         for order in orders {
@@ -217,7 +217,7 @@ impl Growth<'_, '_> {
 
     /// A full byte and the one beside it make a block of 16, which is nothing new in its pageblock, as most of them.
     /// True if that is enough for one call.
-    #[inline(always)]
+    #[inline]
     const fn pairs(&mut self) -> bool {
         self.words = self.words.wrapping_add(EIGHTS.full[1]);
         self.left -= Effort::PAIR as i32;
@@ -249,7 +249,7 @@ impl Growth<'_, '_> {
 
 /// A pageblock has got a larger block than any that it had, or a full word ([`ALL`] and one level). True if all of it
 /// is free then, which has been counted up to the orders below.
-#[inline(always)]
+#[inline]
 fn rise(
     b: &mut Pageblock,
     index: u32,

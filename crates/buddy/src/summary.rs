@@ -41,14 +41,14 @@ impl Summary {
     }
 
     /// The regions with a member of a set, one bit each.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn regions(&self, set: FreeAreaId) -> u64 {
         // Acquire: pairs with the releases in `update` (see above).
         self.sets[set.index()].load(Ordering::Acquire) as u64
     }
 
     /// Updates so far: read before a search, and again if it has found nothing.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn moves(&self) -> usize {
         // Acquire: pairs with the release in `update` (see above).
         self.moves.load(Ordering::Acquire)
@@ -56,7 +56,7 @@ impl Summary {
 
     /// The lowest region with a pageblock of a type whose largest order is the smallest from `order` to 8, and that
     /// order.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn most_fragmented(&self, migrate_type: MigrateType, order: u32) -> Option<Found> {
         let set = |top| FreeAreaId::new(migrate_type, top);
         (order..FreeAreaId::WHOLE).find_map(|top| Found::of(self.regions(set(top)), top))
@@ -91,7 +91,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    #[inline(always)]
+    #[inline]
     fn of(regions: u64, top: u32) -> Option<Self> {
         (regions != 0).then(|| Self { region: regions.trailing_zeros(), top })
     }

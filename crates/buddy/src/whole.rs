@@ -26,7 +26,7 @@ fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
 
 /// The smallest maximal run of at least `2^wanted` in a word, where runs are at most `2^most` long: its
 /// first bit and its level.
-#[inline(always)]
+#[inline]
 fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<Run> {
     let mut runs = bits::runs(word, wanted);
     for level in wanted..most {
@@ -64,7 +64,7 @@ impl Region<'_> {
 
     /// Takes the first `2^(order-9)` pageblocks of a maximal run of order `run` out of the set of wholly free ones and
     /// out of the counts. Their maps are left as they are.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn cut_run(&mut self, migrate_type: MigrateType, run: Run, order: u32) {
         for member in run.first..run.first + (1 << (order - BLOCK_SHIFT)) {
             self.free_area.remove(migrate_type, Self::WHOLE, member);
@@ -100,7 +100,7 @@ impl Region<'_> {
         self.join_run::<false>(block, migrate_type);
     }
 
-    #[inline(always)]
+    #[inline]
     fn join_run<const ADOPT: bool>(&mut self, block: u32, migrate_type: MigrateType) {
         let set = FreeAreaId::whole(migrate_type);
         self.free_area.insert(migrate_type, Self::WHOLE, block);

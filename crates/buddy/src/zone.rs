@@ -209,7 +209,7 @@ impl<'m> Zone<'m> {
 
     /// Adds what has changed in a region to the zone's totals and to its summary: the last act of each holder of the
     /// region's lock.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn publish(&self, region: &mut Region<'_>) {
         let free = region.totals.free.wrapping_sub(region.published.free);
         if free != 0 {
@@ -283,7 +283,7 @@ impl<'m> Zone<'m> {
     }
 
     /// A region, locked, with interrupts off.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn lock<P: Platform>(&self, region: u32) -> Option<IrqGuard<'_, Region<'m>, P>> {
         Some(self.regions.get(region as usize)?.lock_irq::<P>())
     }
@@ -294,19 +294,19 @@ impl<'m> Zone<'m> {
     }
 
     /// The number of the region that a frame is in.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn region_of(&self, index: u32) -> u32 {
         index.wrapping_shr(self.region_shift)
     }
 
     /// The lock of the region that a frame is in.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn region_lock(&self, index: u32) -> Option<&'m Lock<Region<'m>>> {
         self.regions.get(self.region_of(index) as usize)
     }
 
     /// The region that a frame is in, locked, with interrupts off.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn lock_at<P: Platform>(&self, index: u32) -> Option<Place<'_, 'm, P>> {
         let region = self.region_lock(index)?.lock_irq::<P>();
         let index = index.wrapping_sub(region.offset);
@@ -352,14 +352,14 @@ impl<'m> Zone<'m> {
 
     /// The zone-relative index of a frame, if the zone spans it.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn index_of(&self, pfn: Pfn) -> Option<u32> {
         self.span.contains(pfn).then(|| (pfn.as_u64() - self.base.as_u64()) as u32)
     }
 
     /// The frame with this zone-relative index.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn pfn_of(&self, index: u32) -> Pfn {
         Pfn::new(self.base.as_u64() + u64::from(index))
     }
@@ -501,14 +501,14 @@ impl<'m> Zone<'m> {
 
     /// The frames' state bytes, by zone-relative index.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn states(&self) -> StateTable<'m> {
         self.states
     }
 
     /// Free frames outside isolated pageblocks, without the lock.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn free_frames(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }

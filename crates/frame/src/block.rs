@@ -82,7 +82,7 @@ impl Pageblock {
     }
 
     /// Counts frames that have come back, with bits set, of which `presence` does not know.
-    #[inline(always)]
+    #[inline]
     pub fn count_loose(&mut self, frames: u16) {
         // One addition for both numbers, neither of which is ever above 512.
         // SAFETY: the two are neighbours (below), aligned for a word, and any value of either is one.
@@ -95,7 +95,7 @@ impl Pageblock {
     /// Of the aligned 16, 32 and 64 frames around a frame, counted from anywhere that is a multiple of 512: how many of
     /// the three are all free.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn free_around(&self, index: u32) -> u8 {
         let byte = (index / 8) as usize % (8 * BLOCK_WORDS);
         let map = (&raw const self.map).cast::<u8>();
@@ -124,7 +124,7 @@ impl Pageblock {
 
     /// True if all 512 frames are free.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn is_wholly_free(&self) -> bool {
         self.free as u64 == PAGEBLOCK_FRAMES
     }
@@ -161,13 +161,13 @@ pub struct Visit<'t, 'm, 'i> {
 impl<'m> Visit<'_, 'm, '_> {
     /// The frames that have not been visited: one bit for the place of each.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn left(&self) -> u64 {
         self.left
     }
 
     /// The next frame; `None` at the end, and if there is no such frame or it is in another state.
-    #[inline(always)]
+    #[inline]
     #[expect(
         clippy::should_implement_trait,
         reason = "a frame is lent, so that no two of one pageblock are out at once"
@@ -218,28 +218,28 @@ pub struct Visited<'v> {
 impl<'v> Visited<'v> {
     /// Its index in the table.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
     /// The frames that are to be visited after it: one bit for the place of each.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn left(&self) -> u64 {
         self.left
     }
 
     /// Its state byte.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn state(&self) -> &'v AtomicU8 {
         self.state
     }
 
     /// Its pageblock.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn block(&mut self) -> &mut Pageblock {
         // SAFETY: by the invariants.
         unsafe { self.block.as_mut() }
@@ -248,7 +248,7 @@ impl<'v> Visited<'v> {
     /// True if the eight of the map beside those that begin with a multiple of eight and have this frame among them are
     /// all free: the other eight of an aligned 16.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn is_beside_full(&self) -> bool {
         // SAFETY: by the invariants; the map is aligned, so that it has both bytes of a pair.
         unsafe { self.eight.as_ptr().map_addr(|at| at ^ 1).read() == u8::MAX }
@@ -256,7 +256,7 @@ impl<'v> Visited<'v> {
 
     /// The same of the aligned 16 that have this frame among them: the other 16 of an aligned 32.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn is_pair_beside_full(&self) -> bool {
         // SAFETY: by the invariants; the map is aligned, so that it has both pairs of bytes of four.
         unsafe { self.eight.as_ptr().map_addr(|at| (at & !1) ^ 2).cast::<u16>().read() == u16::MAX }
@@ -264,7 +264,7 @@ impl<'v> Visited<'v> {
 
     /// Sets bits among the eight of the map that begin with a multiple of eight and have this one among them, the first
     /// of them in the lowest bit. Returns the eight.
-    #[inline(always)]
+    #[inline]
     pub fn set(&mut self, bits: u8) -> u8 {
         // SAFETY: by the invariants.
         unsafe {

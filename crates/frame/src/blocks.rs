@@ -118,14 +118,14 @@ impl<'m> Pageblocks<'m> {
 
     /// The state bytes.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn states(&self) -> StateTable<'m> {
         self.states
     }
 
     /// Number of pageblocks.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -138,21 +138,21 @@ impl<'m> Pageblocks<'m> {
 
     /// All frames below this one have been opened.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn opened_frames(&self) -> usize {
         (self.prefix as usize * PAGEBLOCK_FRAMES as usize).min(self.states.len())
     }
 
     /// No pageblock from this one on has been opened.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn opened_end(&self) -> u32 {
         self.end
     }
 
     /// A pageblock, opened or not.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, block: u32) -> Option<&Pageblock> {
         let line = self.blocks.get(block as usize)?;
         match self.states.opening(block) {
@@ -164,7 +164,7 @@ impl<'m> Pageblocks<'m> {
 
     /// A pageblock to be changed, which opens it.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn get_mut(&mut self, block: u32) -> Option<&mut Pageblock> {
         if !self.states.is_opened(block) {
             self.open(block);
@@ -176,7 +176,7 @@ impl<'m> Pageblocks<'m> {
     /// As [`get_mut`](Self::get_mut), for a pageblock that is there if all invariants hold. If it is not, that is
     /// counted.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn known_mut(&mut self, block: u32) -> Option<&mut Pageblock> {
         if block as usize >= self.blocks.len() {
             self.miss(block);

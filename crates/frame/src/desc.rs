@@ -102,25 +102,25 @@ impl Descriptor {
 
     /// The flags now. Acquire: pairs with the release of the CPU that set them after preparing the frame.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn flags(&self) -> DescFlags {
         DescFlags::from_bits_retain(self.flags.load(Ordering::Acquire))
     }
 
     /// Sets flags; returns the former ones. One atomic operation.
-    #[inline(always)]
+    #[inline]
     pub fn set_flags(&self, flags: DescFlags) -> DescFlags {
         DescFlags::from_bits_retain(self.flags.fetch_or(flags.bits(), Ordering::AcqRel))
     }
 
     /// Clears flags; returns the former ones. One atomic operation.
-    #[inline(always)]
+    #[inline]
     pub fn clear_flags(&self, flags: DescFlags) -> DescFlags {
         DescFlags::from_bits_retain(self.flags.fetch_and(!flags.bits(), Ordering::AcqRel))
     }
 
     /// Replaces all flags without an atomic read-modify-write: only while no other CPU can change them.
-    #[inline(always)]
+    #[inline]
     pub fn store_flags(&self, flags: DescFlags) {
         self.flags.store(flags.bits(), Ordering::Release);
     }
@@ -139,20 +139,20 @@ impl Descriptor {
     }
 
     /// Replaces all flags if they are exactly `seen`; true if they were. One atomic operation, without a loop.
-    #[inline(always)]
+    #[inline]
     pub fn replace_flags(&self, seen: DescFlags, new: DescFlags) -> bool {
         self.flags.compare_exchange(seen.bits(), new.bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// References now.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn refs(&self) -> u32 {
         self.refs.load(Ordering::Acquire)
     }
 
     /// Takes a reference; returns how many there are now. The caller holds one already, or owns the frame.
-    #[inline(always)]
+    #[inline]
     pub fn get(&self) -> u32 {
         // Relaxed: the caller's own reference (or ownership) orders the frame's contents.
         self.refs.fetch_add(1, Ordering::Relaxed) + 1
@@ -172,7 +172,7 @@ impl Descriptor {
     }
 
     /// Gives a reference back; returns how many are left. At 0 the caller frees the frame.
-    #[inline(always)]
+    #[inline]
     pub fn put(&self) -> u32 {
         // AcqRel: the last CPU to leave sees all that others did to the frame.
         self.refs.fetch_sub(1, Ordering::AcqRel).wrapping_sub(1)
@@ -185,7 +185,7 @@ impl Descriptor {
     }
 
     /// Sets the number of references: only while no other CPU can reach the frame.
-    #[inline(always)]
+    #[inline]
     pub fn store_refs(&self, refs: u32) {
         self.refs.store(refs, Ordering::Release);
     }

@@ -144,7 +144,7 @@ impl Gfp {
     /// The migrate type of the request (`gfp_migratetype()`). Movable wins where both mobility bits are set;
     /// [`Gfp::check`] refuses that.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn migrate_type(self) -> MigrateType {
         if self.contains(Self::MOVABLE) {
             MigrateType::Movable

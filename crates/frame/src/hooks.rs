@@ -32,45 +32,45 @@ use crate::{CpuId, NodeId};
 pub trait Hooks {
     /// Monotonic time in nanoseconds; 0 where there is no clock.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     fn now(&self) -> u64 {
         0
     }
 
     /// Makes `cpu` call the allocator's `handle_kick` soon, by an inter-processor interrupt. True if it will; false,
     /// the default, if nothing was sent: then no CPU waits for its answer, which comes with that CPU's next operation.
-    #[inline(always)]
+    #[inline]
     fn kick(&self, _cpu: CpuId) -> bool {
         false
     }
 
     /// Wakes the node's reclaim thread.
-    #[inline(always)]
+    #[inline]
     fn wake_kswapd(&self, _node: NodeId) {}
 
     /// Wakes the node's compaction thread.
-    #[inline(always)]
+    #[inline]
     fn wake_kcompactd(&self, _node: NodeId) {}
 
     /// Waits until the node's reclaim makes progress ([`wake_waiters`](Hooks::wake_waiters)), at most until
     /// [`now`](Hooks::now) reaches `deadline`. Returning at once is always allowed.
-    #[inline(always)]
+    #[inline]
     fn wait_until(&self, _node: NodeId, _deadline: u64) {}
 
     /// Wakes the tasks that are in [`wait_until`](Hooks::wait_until) on the node.
-    #[inline(always)]
+    #[inline]
     fn wake_waiters(&self, _node: NodeId) {}
 
     /// The owner that can move memory; without one there is no compaction, and its code is not linked.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     fn migrator(&self) -> Option<&'static (dyn Migrate + Sync)> {
         None
     }
 
     /// The owner that can give memory up; without one there is no reclaim, and its code is not linked.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
         None
     }
@@ -78,14 +78,14 @@ pub trait Hooks {
     /// Notes that the current task reclaims (`PF_MEMALLOC`); false if it does already, and then it must not again. A
     /// kernel with tasks keeps a flag in each.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     fn enter_reclaim(&self) -> bool {
         true
     }
 
     /// Ends the section that [`enter_reclaim`](Hooks::enter_reclaim) began. A call too many lets an owner re-enter
     /// reclaim, which the allocator counts and bounds.
-    #[inline(always)]
+    #[inline]
     fn leave_reclaim(&self) {}
 
     /// Waits for a lock of the allocator's that another CPU holds, in the kernel's own way: with a queue of tickets, a
@@ -101,7 +101,7 @@ pub trait Hooks {
 
     /// Receives every structured event. Called with no lock held; must not allocate from the allocator that it watches.
     /// If it unwinds, the block that is being handed out is lost.
-    #[inline(always)]
+    #[inline]
     fn trace(&self, _event: &Event) {}
 }
 

@@ -14,14 +14,14 @@ pub struct CpuId(u32);
 impl CpuId {
     /// CPU number `number`.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
     /// The number, as an array index.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -90,7 +90,7 @@ impl ZoneKind {
 
     /// The number, as an array index below [`ZoneKind::COUNT`].
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }

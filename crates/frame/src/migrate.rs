@@ -46,7 +46,7 @@ impl MigrateType {
 
     /// The number, as an array index below [`MigrateType::COUNT`].
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }

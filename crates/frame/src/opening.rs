@@ -51,7 +51,7 @@ impl Opening {
     }
 
     /// True if its line and its state bytes have been written.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_opened(&self) -> bool {
         // Acquire: pairs with the release in `open`.
         self.0.load(Ordering::Acquire) == OPENED

@@ -92,7 +92,7 @@ impl Order {
 
     /// log2 of the frames, as an array index below [`Order::COUNT`].
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn index(self) -> usize {
         // The mask states the type's invariant, so that the compiler drops bounds checks.
         (self.0 & Self::LIMIT.0) as usize

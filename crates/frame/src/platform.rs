@@ -21,14 +21,14 @@ pub struct IrqState(usize);
 
 impl IrqState {
     /// A state of these bits.
-    #[inline(always)]
+    #[inline]
     pub const fn new(bits: usize) -> Self {
         Self(bits)
     }
 
     /// The bits.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn bits(self) -> usize {
         self.0
     }
@@ -118,7 +118,7 @@ pub unsafe trait Platform: 'static {
 
     /// Keeps the caller on its CPU, and says which one that is.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     fn pin() -> CpuId {
         CpuId::new(0)
     }
@@ -128,13 +128,13 @@ pub unsafe trait Platform: 'static {
     /// # Safety
     /// The caller ends a [`pin`](Platform::pin) of its own that has not been ended, and uses the CPU's number no more.
     /// [`Pinned`](crate::sync::Pinned) is this promise as a guard.
-    #[inline(always)]
+    #[inline]
     unsafe fn unpin() {}
 
     /// The word of the CPU that executes this, which is pinned: [`PerCpuPtr::new`] at first. Forgetting it is allowed,
     /// as when a CPU is reset: the allocator sets it again.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     fn cpu_word() -> PerCpuPtr {
         PerCpuPtr::new()
     }
@@ -145,11 +145,11 @@ pub unsafe trait Platform: 'static {
     /// The word is [`PerCpuPtr::new`], or leads to the allocator's data of this CPU: a word that was carried here
     /// from another CPU would let both into one CPU's lists. The allocator calls this; a kernel does for a CPU that is
     /// reset, if at all.
-    #[inline(always)]
+    #[inline]
     unsafe fn set_cpu_word(_word: PerCpuPtr) {}
 
     /// Turns interrupts off on this CPU and returns their former state.
-    #[inline(always)]
+    #[inline]
     fn irq_save() -> IrqState {
         IrqState::new(0)
     }
@@ -159,13 +159,13 @@ pub unsafe trait Platform: 'static {
     /// # Safety
     /// `state` is of the latest [`irq_save`](Platform::irq_save) on this CPU that has not been restored, and the caller
     /// holds no lock that it took since. The guards of [`sync`](crate::sync) are this promise.
-    #[inline(always)]
+    #[inline]
     unsafe fn irq_restore(_state: IrqState) {}
 
     /// The services of the kernel that no memory safety rests on; without them there is no clock, kick, reclaim or
     /// compaction.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     fn hooks() -> impl Hooks {
         NoHooks
     }

@@ -62,14 +62,14 @@ pub struct TypeBits(u32);
 impl TypeBits {
     /// Those of a type.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn of(migrate_type: MigrateType) -> Self {
         Self(StateByte::type_bits(migrate_type) as u32)
     }
 
     /// The number.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn get(self) -> u32 {
         // SAFETY: both constructors see to it. The compiler need not mask the value that it shifts back and forth.
         unsafe { core::hint::assert_unchecked(self.0 & !(3 << TYPE_SHIFT) == 0) };
@@ -109,14 +109,14 @@ impl StateByte {
 
     /// The byte as stored.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn from_raw(raw: u8) -> Self {
         Self(raw)
     }
 
     /// The byte as stored.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn raw(self) -> u8 {
         self.0
     }
@@ -128,49 +128,49 @@ impl StateByte {
 
     /// Head of a block that a caller holds.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn allocated(order: Order, migrate_type: MigrateType) -> Self {
         Self(TAG_ALLOCATED | Self::type_bits(migrate_type) | order.as_u8())
     }
 
     /// Head of a block on a per-CPU list.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn listed(order: Order, migrate_type: MigrateType) -> Self {
         Self(TAG_LISTED | Self::type_bits(migrate_type) | order.as_u8())
     }
 
     /// Head of a block that a scanner took out.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn isolated(order: Order) -> Self {
         Self(TAG_ISOLATED | order.as_u8())
     }
 
     /// True for the head of a block that a caller holds.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn is_allocated(self) -> bool {
         self.0 & TAG_BITS == TAG_ALLOCATED
     }
 
     /// True for the head of a block on a per-CPU list.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn is_listed(self) -> bool {
         self.0 & TAG_BITS == TAG_LISTED
     }
 
     /// True for any head: its [`order`](StateByte::order) means something.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn is_head(self) -> bool {
         self.0 >= TAG_ISOLATED
     }
 
     /// The migrate type of an allocated head of this order, as bits; `None` if the byte is anything else.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn allocated_as(self, order: Order) -> Option<TypeBits> {
         let bits = self.0 as u32 ^ Self::allocated(order, MigrateType::Unmovable).0 as u32;
         if bits & !(3 << TYPE_SHIFT) == 0 { Some(TypeBits(bits)) } else { None }
@@ -178,7 +178,7 @@ impl StateByte {
 
     /// A listed head in place of an allocated one, with the same order and type.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn listed_again(self) -> Self {
         Self(self.0 ^ (TAG_ALLOCATED ^ TAG_LISTED))
     }
@@ -196,21 +196,21 @@ impl StateByte {
 
     /// The same kind of head with another order.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn with_order(self, order: Order) -> Self {
         Self(self.0 & !ORDER_BITS | order.as_u8())
     }
 
     /// The byte without the migrate type: equal for heads of the same kind and order.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn without_type(self) -> u8 {
         self.0 & !(3 << TYPE_SHIFT)
     }
 
     /// The order of the block that the frame heads.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn order(self) -> Order {
         Order::saturating(self.0 & ORDER_BITS)
     }
@@ -274,14 +274,14 @@ impl<'m> StateTable<'m> {
     }
 
     /// How far a pageblock has come into being; `None` if all have been opened.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn opening(&self, block: u32) -> Option<&'m Opening> {
         self.openings.get(block as usize)
     }
 
     /// True if the bytes of a pageblock have been written, and may be read.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn is_opened(&self, block: u32) -> bool {
         self.opening(block).is_none_or(Opening::is_opened)
     }
@@ -307,7 +307,7 @@ impl<'m> StateTable<'m> {
 
     /// Number of frames.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -320,7 +320,7 @@ impl<'m> StateTable<'m> {
 
     /// The atomic byte of a frame, or `None` past the end and in a pageblock that has not been opened.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn byte(&self, index: u32) -> Option<&'m AtomicU8> {
         let byte = self.bytes.get(index as usize)?;
         // SAFETY: the pageblock's bytes were written before it was opened.
@@ -329,14 +329,14 @@ impl<'m> StateTable<'m> {
 
     /// The same of the frame with this index, of any width.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn byte_at(&self, index: u64) -> Option<&'m AtomicU8> {
         self.byte(u32::try_from(index).ok()?)
     }
 
     /// State of a frame now; [`StateByte::HOLE`] past the end.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn get(&self, index: u32) -> StateByte {
         match self.byte(index) {
             Some(byte) => StateByte(byte.load(Ordering::Relaxed)),
@@ -356,7 +356,7 @@ impl<'m> StateTable<'m> {
 
     /// Makes a frame something else. Only its owner may; past the end, and where nothing has been opened, nothing
     /// happens.
-    #[inline(always)]
+    #[inline]
     pub fn set(&self, index: u32, state: StateByte) {
         if let Some(byte) = self.byte(index) {
             byte.store(state.0, Ordering::Relaxed);
@@ -374,7 +374,7 @@ impl<'m> StateTable<'m> {
     }
 
     /// The bytes of up to `frames` frames of one pageblock from `index` on; none if it has not been opened.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn run(&self, index: u32, frames: u32) -> &'m [AtomicU8] {
         let frames = frames.min(BLOCK - index % BLOCK) as usize;
         let rest = self.bytes.get(index as usize..).unwrap_or_default();
@@ -386,7 +386,7 @@ impl<'m> StateTable<'m> {
     /// The bytes of the 64 frames from `first` on, a multiple of 64, if there are that many and they have been opened:
     /// for loops over the bits of a word, which need no check of each index.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn chunk(&self, first: u32) -> Option<&'m [AtomicU8; 64]> {
         self.run(first, 64).first_chunk()
     }

@@ -20,7 +20,7 @@ const MOVABLE: u8 = 0x90;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// Eight bytes, the first in the low bits; 0 for those past the end.
-#[inline(always)]
+#[inline]
 fn load8(bytes: &[AtomicU8]) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     if let Some(bytes) = bytes.first_chunk::<8>() {
@@ -45,7 +45,7 @@ fn load8(bytes: &[AtomicU8]) -> u64 {
 }
 
 /// Makes eight bytes, which are the caller's, the eight of `value`, the first from the low bits.
-#[inline(always)]
+#[inline]
 fn store8(bytes: &[AtomicU8; 8], value: u64) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     // SAFETY: writes eight bytes that are borrowed and, as atomics, in cells; has no other effect. It writes as eight
@@ -85,19 +85,19 @@ impl StateByte {
 }
 
 /// The high bits of eight bytes as eight bits, the first byte's lowest.
-#[inline(always)]
+#[inline]
 const fn gather(high: u64) -> u64 {
     (high & HIGH).wrapping_mul(0x0002_0408_1020_4081) >> 56
 }
 
 /// High bit set in each byte that is a movable head.
-#[inline(always)]
+#[inline]
 const fn movable8(bytes: u64) -> u64 {
     bytes & (bytes << 3) & !(bytes << 2)
 }
 
 /// High bit set in each byte that is a head: at least 0x10.
-#[inline(always)]
+#[inline]
 const fn heads8(bytes: u64) -> u64 {
     bytes | (bytes << 1) | (bytes << 2) | (bytes << 3)
 }
@@ -113,7 +113,7 @@ impl StateTable<'_> {
     /// assert_eq!((table.eight(0), table.eight(8)), (0, 0x0100));
     /// ```
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn eight(&self, index: u32) -> u64 {
         load8(self.run(index, 8))
     }
@@ -133,7 +133,7 @@ impl StateTable<'_> {
         self.gather64(index, heads8)
     }
 
-    #[inline(always)]
+    #[inline]
     fn gather64(&self, index: u32, high: impl Fn(u64) -> u64) -> u64 {
         let mut found = 0;
         for (i, bytes) in self.run(index, 64).chunks(8).enumerate() {
@@ -167,7 +167,7 @@ impl StateTable<'_> {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn any_movable_in(bytes: &[AtomicU8]) -> bool {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
     {
@@ -179,7 +179,7 @@ fn any_movable_in(bytes: &[AtomicU8]) -> bool {
     any_movable(bytes)
 }
 
-#[inline(always)]
+#[inline]
 fn any_movable(bytes: &[AtomicU8]) -> bool {
     let mut found = 0;
     for bytes in bytes.chunks(8) {

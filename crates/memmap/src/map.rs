@@ -379,19 +379,19 @@ impl<const N: usize> RegionMap<N> {
         self.runs(&self.reclaimable, ALL_FRAMES)
     }
 
-    fn runs<'a>(&'a self, set: &'a RangeSet<N>, window: PfnRange) -> impl Iterator<Item = FrameRun> + 'a {
-        let window = Span::new(window.start.as_u64(), window.end.as_u64());
-        let inside = move |span: &Span| Span::new(span.start.max(window.start), span.end.min(window.end));
-        set.spans().iter().map(inside).flat_map(move |mut rest| {
-            core::iter::from_fn(move || {
-                (rest.len() > 0).then(|| {
-                    let (node, end) = self.nodes.head(rest);
-                    let range = PfnRange::new(Pfn::new(rest.start), Pfn::new(end));
-                    rest.start = end;
-                    FrameRun { range, node }
-                })
-            })
-        })
+    fn runs<'a>(&'a self, set: &'a RangeSet<N>, window: PfnRange) -> Runs<'a, N> {
+        let rest = Span::new(window.start.as_u64(), window.end.as_u64());
+        Runs { spans: set.spans(), nodes: &self.nodes, rest, only: None }
+    }
+
+    /// The runs of memory of one node in a window, usable or not.
+    pub(crate) fn present_on(&self, node: NodeId, window: PfnRange) -> Runs<'_, N> {
+        Runs { only: Some(node), ..self.runs(&self.present, window) }
+    }
+
+    /// The usable ones of them.
+    pub(crate) fn usable_on(&self, node: NodeId, window: PfnRange) -> Runs<'_, N> {
+        Runs { only: Some(node), ..self.runs(&self.usable, window) }
     }
 
     /// Kind of this frame.
@@ -469,4 +469,38 @@ impl<const N: usize> RegionMap<N> {
     }
 }
 
-const ALL_FRAMES: PfnRange = PfnRange::new(Pfn::new(0), Pfn::new(MAX_PFN));
+/// The parts of a set's spans that are in a window, each on one node. One step of it is one function, however many
+/// callers there are: code that runs once at boot should be small.
+#[derive(Clone, Debug)]
+pub(crate) struct Runs<'a, const N: usize> {
+    /// Those that have not been passed.
+    spans: &'a [Span],
+    nodes: &'a NodeClaims<N>,
+    /// What is left of the window.
+    rest: Span,
+    /// The node that is asked for, if it is one.
+    only: Option<NodeId>,
+}
+
+impl<const N: usize> Iterator for Runs<'_, N> {
+    type Item = FrameRun;
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<FrameRun> {
+        while let [span, later @ ..] = self.spans {
+            let part = Span::new(span.start.max(self.rest.start), span.end.min(self.rest.end));
+            if part.len() == 0 {
+                self.spans = later;
+                continue;
+            }
+            let (node, end) = self.nodes.head(part);
+            self.rest.start = end;
+            if self.only.is_none_or(|only| only == node) {
+                return Some(FrameRun { range: PfnRange::new(Pfn::new(part.start), Pfn::new(end)), node });
+            }
+        }
+        None
+    }
+}
+
+pub(crate) const ALL_FRAMES: PfnRange = PfnRange::new(Pfn::new(0), Pfn::new(MAX_PFN));

@@ -1,7 +1,7 @@
 //! How much of each node's top is a Movable zone.
 
-use crate::map::RegionMap;
-use crate::zones::{ZoneLimitError, ZoneLimits, hull, on};
+use crate::map::{ALL_FRAMES, RegionMap};
+use crate::zones::{ZoneLimitError, ZoneLimits};
 use pageblock_frame::{MAX_NODES, MAX_PFN, NodeId, Order, PfnRange, ZoneKind};
 
 /// No Movable zone: it would start above all frames.
@@ -29,14 +29,19 @@ pub(crate) fn movable_starts<const N: usize>(
         let share = required.div_ceil(nodes);
         for node in self::nodes(map) {
             if let Some(start) = starts.get_mut(node.index()) {
-                let got = give_kernel(on(map.present(), node), start, floor, share.min(required));
+                let got = give_kernel(
+                    map.present_on(node, ALL_FRAMES).map(|run| run.range),
+                    start,
+                    floor,
+                    share.min(required),
+                );
                 required = required.saturating_sub(got);
             }
         }
         nodes -= 1;
     }
     for (number, start) in starts.iter_mut().enumerate() {
-        let end = hull(on(map.present(), NodeId::new(number as u8))).map_or(0, |hull| hull.end.as_u64());
+        let end = map.hull(NodeId::new(number as u8), ALL_FRAMES).map_or(0, |hull| hull.end.as_u64());
         let rounded = (*start).max(floor).next_multiple_of(Order::MAX.frames());
         *start = if rounded < end { rounded } else { NONE };
     }
@@ -85,5 +90,5 @@ fn give_kernel(runs: impl Iterator<Item = PfnRange>, start: &mut u64, floor: u64
 
 /// The nodes that have memory, ascending.
 fn nodes<const N: usize>(map: &RegionMap<N>) -> impl Iterator<Item = NodeId> + '_ {
-    (0..MAX_NODES as u8).map(NodeId::new).filter(|node| on(map.present(), *node).next().is_some())
+    (0..MAX_NODES as u8).map(NodeId::new).filter(|node| map.present_on(*node, ALL_FRAMES).next().is_some())
 }

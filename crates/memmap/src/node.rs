@@ -61,7 +61,14 @@ impl<const N: usize> NodeClaims<N> {
 
     /// The next frame above this one where a claim begins or ends.
     fn next_border(&self, frame: u64) -> u64 {
-        let borders = self.claims.iter().flat_map(|claim| [claim.frames.start, claim.frames.end]);
-        borders.filter(|border| *border > frame).min().unwrap_or(u64::MAX)
+        let mut next = u64::MAX;
+        for claim in &self.claims {
+            for border in [claim.frames.start, claim.frames.end] {
+                if border > frame {
+                    next = next.min(border);
+                }
+            }
+        }
+        next
     }
 }

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::map::{FrameRun, RegionMap};
+use crate::map::{ALL_FRAMES, RegionMap};
 use crate::movable::movable_starts;
 use pageblock_frame::{MAX_NODES, MAX_PFN, MAX_ZONES, NodeId, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
 
@@ -199,32 +199,31 @@ impl<const N: usize> RegionMap<N> {
     /// As for [`zones`](Self::zones).
     pub fn each_zone(&self, limits: &ZoneLimits) -> Result<impl Iterator<Item = ZoneSpan> + '_, ZoneLimitError> {
         limits.check()?;
-        let limits = *limits;
-        let movable = movable_starts(self, &limits)?;
-        Ok((0..MAX_NODES as u8).map(NodeId::new).zip(movable).flat_map(move |(node, start)| {
-            let windows = limits.windows(start);
-            ZoneKind::ALL
-                .into_iter()
-                .zip(windows)
-                .filter_map(move |(kind, window)| self.zone(kind, window, node, limits.span_rule))
-        }))
+        let movable = movable_starts(self, limits)?;
+        Ok(Zones { map: self, limits: *limits, movable, passed: 0 })
     }
 
     /// The usable runs of a zone of this map.
     pub fn usable_of(&self, zone: &ZoneSpan) -> impl Iterator<Item = PfnRange> + '_ {
-        on(self.usable_in(zone.span), zone.node)
+        self.usable_on(zone.node, zone.span).map(|run| run.range)
     }
 
     /// The runs of memory of a zone of this map, usable or not.
     pub fn present_of(&self, zone: &ZoneSpan) -> impl Iterator<Item = PfnRange> + '_ {
-        on(self.present_in(zone.span), zone.node)
+        self.present_on(zone.node, zone.span).map(|run| run.range)
+    }
+
+    /// From the first frame of a node's memory in a window to the last.
+    pub(crate) fn hull(&self, node: NodeId, window: PfnRange) -> Option<PfnRange> {
+        let runs = self.present_on(node, window).map(|run| run.range);
+        runs.reduce(|low, high| PfnRange::new(low.start.min(high.start), low.end.max(high.end)))
     }
 
     fn zone(&self, kind: ZoneKind, window: PfnRange, node: NodeId, rule: SpanRule) -> Option<ZoneSpan> {
-        let memory = hull(on(self.present_in(window), node))?;
+        let memory = self.hull(node, window)?;
         let span = match rule {
             SpanRule::Memory => memory,
-            SpanRule::Node => hull(on(self.present(), node))?.intersect(window),
+            SpanRule::Node => self.hull(node, ALL_FRAMES)?.intersect(window),
         };
         let mut zone = ZoneSpan { kind, node, span, present: 0, usable: 0 };
         zone.present = self.present_of(&zone).map(PfnRange::len).sum();
@@ -233,12 +232,30 @@ impl<const N: usize> RegionMap<N> {
     }
 }
 
-/// The runs that are on this node.
-pub(crate) fn on(runs: impl Iterator<Item = FrameRun>, node: NodeId) -> impl Iterator<Item = PfnRange> {
-    runs.filter(move |run| run.node == node).map(|run| run.range)
+/// The zones of a map that have memory, one by one.
+struct Zones<'a, const N: usize> {
+    map: &'a RegionMap<N>,
+    limits: ZoneLimits,
+    /// Where each node's Movable zone starts.
+    movable: [u64; MAX_NODES],
+    /// Kinds of zone that have been looked at, node after node.
+    passed: usize,
 }
 
-/// From the first frame to the last.
-pub(crate) fn hull(runs: impl Iterator<Item = PfnRange>) -> Option<PfnRange> {
-    runs.reduce(|low, high| PfnRange::new(low.start.min(high.start), low.end.max(high.end)))
+impl<const N: usize> Iterator for Zones<'_, N> {
+    type Item = ZoneSpan;
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<ZoneSpan> {
+        while let Some(&start) = self.movable.get(self.passed / ZoneKind::COUNT) {
+            let node = NodeId::new((self.passed / ZoneKind::COUNT) as u8);
+            let place = self.passed % ZoneKind::COUNT;
+            let (kind, window) = (ZoneKind::ALL[place], self.limits.windows(start)[place]);
+            self.passed += 1;
+            if let Some(zone) = self.map.zone(kind, window, node, self.limits.span_rule) {
+                return Some(zone);
+            }
+        }
+        None
+    }
 }

@@ -56,10 +56,15 @@ impl<'p> Plan<'p> {
         if config.movable_share > 0 {
             limits.movable = map.present_frames() * u64::from(config.movable_share) / 100;
         }
-        let zones = map.each_zone(&limits)?.count();
-        let with_memory = map.each_zone(&limits)?.map(|zone| zone.node.index());
-        let with_cpus = node_of_cpus::<P>(cpus).map(|node| node.index().min(MAX_NODES - 1));
-        let nodes = with_memory.chain(with_cpus).max().unwrap_or(0) + 1;
+        let (mut zones, mut last) = (0, 0);
+        for zone in map.each_zone(&limits)? {
+            zones += 1;
+            last = zone.node.index().max(last);
+        }
+        for node in node_of_cpus::<P>(cpus) {
+            last = node.index().min(MAX_NODES - 1).max(last);
+        }
+        let nodes = last + 1;
         Ok(Self { map, config, limits, zones, nodes, cpus })
     }
 
@@ -222,16 +227,17 @@ impl<'p> Plan<'p> {
             zone.release(run)?;
         }
         let mut at = span.span.start;
-        let end = PfnRange::new(span.span.end, span.span.end);
-        for run in self.map.usable_of(span).chain([end]) {
-            let gap = PfnRange::new(at, run.start);
+        let mut usable = self.map.usable_of(span);
+        loop {
+            let run = usable.next();
+            let gap = PfnRange::new(at, run.map_or(span.span.end, |run| run.start));
             for present in self.map.present_of(span) {
                 zone.mark_absent(present.intersect(gap), Absent::Reserved);
             }
             zone.mark_absent(gap, Absent::Hole);
+            let Some(run) = run else { return Ok(()) };
             at = run.end;
         }
-        Ok(())
     }
 
     #[inline(never)]

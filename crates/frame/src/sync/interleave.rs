@@ -22,5 +22,5 @@ pub(super) fn point() {
 }
 
 #[cfg(not(interleave))]
-#[inline(always)]
+#[inline]
 pub(super) const fn point() {}

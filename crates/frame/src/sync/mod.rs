@@ -69,7 +69,7 @@ struct IrqRestore<P: Platform> {
 }
 
 impl<P: Platform> Drop for IrqRestore<P> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: the state was saved when this guard was made, and guards are dropped in reverse order where they are
         // locals of the project; a caller that drops two `IrqGuard`s in another order lets interrupts in early, which a
@@ -103,14 +103,14 @@ pub struct Pinned<P: Platform> {
 impl<P: Platform> Pinned<P> {
     /// Pins the caller.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn new() -> Self {
         Self { cpu: P::pin(), platform: PhantomData }
     }
 
     /// The CPU that executes the caller.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn cpu(&self) -> CpuId {
         self.cpu
     }
@@ -123,7 +123,7 @@ impl<P: Platform> Default for Pinned<P> {
 }
 
 impl<P: Platform> Drop for Pinned<P> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: `new` pinned the caller, and this guard ends that once.
         unsafe { P::unpin() };
@@ -187,14 +187,14 @@ pub struct IrqGuard<'a, T, P: Platform> {
 impl<T, P: Platform> Deref for IrqGuard<'_, T, P> {
     type Target = T;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &T {
         &self.guard
     }
 }
 
 impl<T, P: Platform> DerefMut for IrqGuard<'_, T, P> {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
     }
@@ -202,14 +202,14 @@ impl<T, P: Platform> DerefMut for IrqGuard<'_, T, P> {
 
 impl<T> Lock<T> {
     /// Saves the interrupt state, turns interrupts off, and takes the lock.
-    #[inline(always)]
+    #[inline]
     pub fn lock_irq<P: Platform>(&self) -> IrqGuard<'_, T, P> {
         let irq = IrqRestore { state: P::irq_save(), platform: PhantomData };
         IrqGuard { guard: self.lock_on::<P>(), _irq: irq }
     }
 
     /// As [`lock_irq`](Self::lock_irq) if the lock is free; otherwise `None`, with interrupts as they were.
-    #[inline(always)]
+    #[inline]
     pub fn try_lock_irq<P: Platform>(&self) -> Option<IrqGuard<'_, T, P>> {
         let irq = IrqRestore { state: P::irq_save(), platform: PhantomData };
         Some(IrqGuard { guard: self.try_lock()?, _irq: irq })

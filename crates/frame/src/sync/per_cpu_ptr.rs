@@ -39,7 +39,7 @@ impl PerCpuPtr {
 
     /// The word as a pointer, to be kept where only a pointer can be kept.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn into_raw(self) -> *mut () {
         self.0
     }
@@ -49,7 +49,7 @@ impl PerCpuPtr {
     /// # Safety
     /// It did; or the caller is the allocator's per-CPU lists, and it points to an aligned word that lives for ever.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const unsafe fn from_raw(raw: *mut ()) -> Self {
         Self(raw)
     }

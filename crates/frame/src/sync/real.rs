@@ -31,7 +31,7 @@ macro_rules! atomic {
             }
 
             /// The value now.
-            #[inline(always)]
+            #[inline]
             pub fn load(&self, order: Ordering) -> $value {
                 point();
                 self.0.load(order)
@@ -41,7 +41,7 @@ macro_rules! atomic {
             ///
             /// # Safety
             /// All writes are made by the caller's CPU, or happened before.
-            #[inline(always)]
+            #[inline]
             pub unsafe fn load_own(&self) -> $value {
                 point();
                 // SAFETY: no other thread writes, by the caller's promise; an interrupt's write is over before it
@@ -50,14 +50,14 @@ macro_rules! atomic {
             }
 
             /// Replaces the value.
-            #[inline(always)]
+            #[inline]
             pub fn store(&self, value: $value, order: Ordering) {
                 point();
                 self.0.store(value, order);
             }
 
             /// Replaces the value and returns the old one, in one step.
-            #[inline(always)]
+            #[inline]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.swap(value, order)
@@ -67,7 +67,7 @@ macro_rules! atomic {
             ///
             /// # Errors
             /// The value that was there instead.
-            #[inline(always)]
+            #[inline]
             pub fn compare_exchange(
                 &self, current: $value, new: $value, success: Ordering, failure: Ordering,
             ) -> Result<$value, $value> {
@@ -79,7 +79,7 @@ macro_rules! atomic {
             ///
             /// # Errors
             /// The value that was there.
-            #[inline(always)]
+            #[inline]
             pub fn compare_exchange_weak(
                 &self, current: $value, new: $value, success: Ordering, failure: Ordering,
             ) -> Result<$value, $value> {
@@ -88,14 +88,14 @@ macro_rules! atomic {
             }
 
             /// Bitwise or; returns the old value.
-            #[inline(always)]
+            #[inline]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_or(value, order)
             }
 
             /// Bitwise and; returns the old value.
-            #[inline(always)]
+            #[inline]
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_and(value, order)
@@ -106,21 +106,21 @@ macro_rules! atomic {
     (@arithmetic $name:ident($value:ty)) => {
         impl $name {
             /// Adds; returns the old value.
-            #[inline(always)]
+            #[inline]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_add(value, order)
             }
 
             /// Subtracts; returns the old value.
-            #[inline(always)]
+            #[inline]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.fetch_sub(value, order)
             }
 
             /// The larger of both stays; returns the old value.
-            #[inline(always)]
+            #[inline]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
                 self.0.fetch_max(value, order)
             }
@@ -161,7 +161,7 @@ impl<T> Lock<T> {
     }
 
     /// Waits until the lock is free, and takes it.
-    #[inline(always)]
+    #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
         match self.try_lock() {
             Some(guard) => guard,
@@ -180,7 +180,7 @@ impl<T> Lock<T> {
     }
 
     /// As [`lock`](Self::lock), waiting in the kernel's own way.
-    #[inline(always)]
+    #[inline]
     pub(super) fn lock_on<P: Platform>(&self) -> LockGuard<'_, T> {
         match self.0.try_lock() {
             Some(guard) => LockGuard(guard),
@@ -205,7 +205,7 @@ impl<T> Lock<T> {
     }
 
     /// Takes the lock if it is free.
-    #[inline(always)]
+    #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
         point();
         self.0.try_lock().map(LockGuard)
@@ -237,14 +237,14 @@ impl<T> fmt::Debug for LockGuard<'_, T> {
 impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
 impl<T> DerefMut for LockGuard<'_, T> {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
     }
@@ -272,13 +272,13 @@ impl Slot {
 
     /// The value.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn get(&self) -> u32 {
         self.0.load(core::sync::atomic::Ordering::Relaxed)
     }
 
     /// Replaces the value.
-    #[inline(always)]
+    #[inline]
     pub fn set(&self, value: u32) {
         self.0.store(value, core::sync::atomic::Ordering::Relaxed);
     }
@@ -304,7 +304,7 @@ impl<T> Once<T> {
 
     /// The value, if it has been written.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn get(&self) -> Option<&T> {
         self.0.get()
     }
@@ -357,7 +357,7 @@ impl<T> OnceRef<T> {
 
     /// The reference, if it has been set.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn get(&self) -> Option<&'static T> {
         // Acquire pairs with the release in `set`: a thread that sees the pointer sees its target.
         let target = self.target.load(Ordering::Acquire);
@@ -389,7 +389,7 @@ impl<T> fmt::Debug for OnceRef<T> {
 }
 
 /// Tells the CPU that it is in a wait loop.
-#[inline(always)]
+#[inline]
 pub fn spin_hint() {
     core::hint::spin_loop();
 }

@@ -117,7 +117,7 @@ macro_rules! split {
             }
 
             /// The value now.
-            #[inline(always)]
+            #[inline]
             pub fn load(&self, order: Ordering) -> $value {
                 self.0.load(order) as $value
             }
@@ -126,20 +126,20 @@ macro_rules! split {
             ///
             /// # Safety
             /// All writes are made by the caller's CPU, or happened before.
-            #[inline(always)]
+            #[inline]
             pub unsafe fn load_own(&self) -> $value {
                 // SAFETY: the caller's promise is passed on.
                 unsafe { self.0.load_own() as $value }
             }
 
             /// Replaces the value.
-            #[inline(always)]
+            #[inline]
             pub fn store(&self, value: $value, order: Ordering) {
                 self.0.store(value as u64, order);
             }
 
             /// Replaces the value and returns the old one.
-            #[inline(always)]
+            #[inline]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.0.swap(value as u64, order) as $value
             }
@@ -148,7 +148,7 @@ macro_rules! split {
             ///
             /// # Errors
             /// The value that was there instead.
-            #[inline(always)]
+            #[inline]
             pub fn compare_exchange(
                 &self, current: $value, new: $value, success: Ordering, failure: Ordering,
             ) -> Result<$value, $value> {
@@ -160,7 +160,7 @@ macro_rules! split {
             ///
             /// # Errors
             /// The value that was there.
-            #[inline(always)]
+            #[inline]
             pub fn compare_exchange_weak(
                 &self, current: $value, new: $value, success: Ordering, failure: Ordering,
             ) -> Result<$value, $value> {
@@ -168,13 +168,13 @@ macro_rules! split {
             }
 
             /// Adds; returns the old value.
-            #[inline(always)]
+            #[inline]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 self.0.fetch_add(value as u64, order) as $value
             }
 
             /// Subtracts; returns the old value.
-            #[inline(always)]
+            #[inline]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 self.0.fetch_add((value as u64).wrapping_neg(), order) as $value
             }
