@@ -84,17 +84,16 @@ job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 f
         # Without the cfg the test binary is empty, and silence would look like success.
         grep -qE '^running [1-9][0-9]* tests?' <<<"$output" || { echo "no model of $package ran"; return 1; }
     done
-    say "the guide's model"
-    output=$(RUSTFLAGS="--cfg loom" RUSTDOCFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
-        LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" cargo test --quiet --package pageblock-buddy --doc LoomChapter 2>&1) \
+    say "the guide's program and manifest"
+    .ci/loom-page target/loom-page
+    output=$(RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --manifest-path target/loom-page/driver/Cargo.toml --test models 2>&1) \
         || { echo "$output"; return 1; }
-    echo "$output"
-    grep -q '^running 1 test' <<<"$output" || { echo "the guide's model did not run"; return 1; }
+    diff <(sed -n '/^```text$/,/^```$/{/^```/d;p}' docs/loom.md) <(grep executions <<<"$output") || { echo "docs/loom.md tells other counts"; return 1; }
     say "a downstream crate's models"
     output=$(RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" \
         cargo test --quiet --manifest-path examples/loom/Cargo.toml --test models -- --nocapture 2>&1) || { echo "$output"; return 1; }
     grep -E 'executions|test result' <<<"$output"
-    grep -q '^running 4 tests' <<<"$output" || { echo "the downstream crate's models did not run"; return 1; }
+    grep -q '^running 5 tests' <<<"$output" || { echo "the downstream crate's models did not run"; return 1; }
     CARGO_TARGET_DIR=target/downstream cargo test --quiet --manifest-path examples/loom/Cargo.toml
 }
 
@@ -161,7 +160,7 @@ job_adapters() { # the adapters' tests, and their examples, which assert
 
 job_package() { # the published crates are packaged, and built from their packages
     local manifest excluded=()
-    for manifest in crates/*/Cargo.toml benches/Cargo.toml examples/*/Cargo.toml; do
+    for manifest in crates/*/Cargo.toml benches/Cargo.toml benches/criterion/Cargo.toml examples/*/Cargo.toml; do
         # Not members: examples in workspaces of their own.
         if grep -q '^publish = false' "$manifest" && ! grep -q '^\[workspace\]' "$manifest"; then
             excluded+=(--exclude "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")

@@ -96,11 +96,6 @@ pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_
 pub use zone::{Unreserve, Zone, ZoneConfig};
 pub use zonelist::{Distances, LOCAL_DISTANCE, NodeOrder, REMOTE_DISTANCE, ZoneRef, Zonelist};
 
-/// The guide's model, run here without loom; with it by `ci.sh loom`.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/loom.md")]
-struct LoomChapter;
-
 /// The README's program.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

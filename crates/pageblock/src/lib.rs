@@ -34,6 +34,9 @@
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "hosted")]
+extern crate std;
+
 pub mod adapt;
 mod allocator;
 #[cfg(any(
@@ -62,6 +65,9 @@ mod history;
 #[cfg(not(feature = "history"))]
 #[path = "no_history.rs"]
 mod history;
+#[cfg(feature = "hosted")]
+#[cfg_attr(docsrs, doc(cfg(feature = "hosted")))]
+pub mod hosted;
 mod init;
 mod inner;
 mod many;
@@ -119,7 +125,7 @@ pub use pageblock_frame::migration::{
     Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal,
 };
 pub use pageblock_frame::reclaim::{Actor, FilePages, Reclaim, Shrink, Shrunk};
-pub use pageblock_frame::sync::{PerCpuPtr, Pinned};
+pub use pageblock_frame::sync::{self, PerCpuPtr, Pinned};
 pub use pageblock_frame::trace::{self, Event, RunCounts};
 pub use pageblock_frame::{
     COSTLY_ORDER, CpuId, FrameState, Gfp, GfpError, Hooks, IrqState, MAX_PFN, MigrateType, NoHooks, NodeId, Order,
@@ -149,3 +155,8 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The guide's model, run here without loom, and with it by `ci.sh loom`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/loom.md")]
+struct LoomChapter;

@@ -27,20 +27,26 @@ mod bytes;
 pub mod caches;
 pub mod conformance;
 mod decompose;
+#[cfg(feature = "oracle")]
 mod driver;
 pub mod host;
+#[cfg(feature = "oracle")]
 pub mod maps;
 pub mod movables;
 mod op;
+#[cfg(feature = "oracle")]
 mod oracle;
 pub mod owners;
 #[cfg(feature = "arbitrary")]
 pub mod regions;
+#[cfg(feature = "schedule")]
 pub mod schedule;
 #[cfg(feature = "proptest")]
 pub mod strategy;
 
 pub use decompose::{Counts, decompose};
+#[cfg(feature = "oracle")]
 pub use driver::{Driver, Subject};
 pub use op::Op;
+#[cfg(feature = "oracle")]
 pub use oracle::{Breach, FreeFault, Holder, Live, Oracle};

@@ -5,8 +5,8 @@
 //! | `refs` | number of holders; 0: freed, for ever | a holder up or down; from 0 none |
 //! | `pfn` | the frame | none |
 
+use pageblock::sync::{AtomicU32, Ordering, fence};
 use pageblock::{Frames, Order, PageAllocator, Pfn, Platform};
-use pageblock_frame::sync::{AtomicU32, Ordering, fence};
 
 /// A frame that is freed when its last holder lets go.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! Times of munlock: the seed's eight columns and our own form, on one node, interleaved over two, and on huge pages.
-//! `cargo bench --package pageblock-benches --bench mlock`.
+//! `cargo bench --bench mlock`.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 

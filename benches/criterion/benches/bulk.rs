@@ -1,5 +1,5 @@
 //! Times of 262,144 single frames allocated one by one, and freed in order, in random order, or by another thread.
-//! `cargo bench --package pageblock-benches --bench bulk`.
+//! `cargo bench --bench bulk`.
 
 use std::time::{Duration, Instant};
 

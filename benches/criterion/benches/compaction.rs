@@ -1,4 +1,4 @@
-//! Time to make one pageblock in a zone of which half has been freed. `cargo bench --package pageblock-benches --bench
+//! Time to make one pageblock in a zone of which half has been freed. `cargo bench --bench
 //! compaction`.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
