@@ -114,9 +114,41 @@ impl<'m> Zone<'m> {
         }
         let Place { region, index } = self.lock_at::<P>(hint << BLOCK_SHIFT)?;
         let own = region.reservation_for(refill, self.reservations.owner(refill.cpu), index >> BLOCK_SHIFT);
-        if own == Own::Serves {
+        if own == Own::Serves && !self.has_better(refill, &region, index >> BLOCK_SHIFT) {
             return Some(Place { region, index });
         }
+        self.move_on::<P>(refill, own, Place { region, index })
+    }
+
+    /// True if a reservation is to be given up: few pageblocks are wholly free, and a pageblock that is not reserved
+    /// serves and is more fragmented. Elsewhere it is kept, since a pageblock that is refilled from again and again
+    /// gives whole words.
+    #[inline]
+    fn has_better(&self, refill: &Refill, region: &Region<'_>, block: u32) -> bool {
+        if !self.is_short_of_whole() {
+            return false;
+        }
+        let best = self.summary.most_fragmented(refill.migrate_type, u32::from(refill.order.as_u8()));
+        best.is_some_and(|best| region.blocks.get(block).is_some_and(|own| best.top < u32::from(own.top)))
+    }
+
+    /// Leaves the pageblock that a CPU refilled from last, and looks for another.
+    #[cold]
+    #[inline(never)]
+    fn move_on<'z, P: Platform>(
+        &'z self,
+        refill: &Refill,
+        own: Own,
+        place: Place<'z, 'm, P>,
+    ) -> Option<Place<'z, 'm, P>> {
+        let Place { mut region, index } = place;
+        let own = if own == Own::Serves {
+            region.unreserve(index >> BLOCK_SHIFT);
+            self.publish(&mut region);
+            Own::None
+        } else {
+            own
+        };
         drop(region);
         self.another_block::<P>(refill, own)
     }

@@ -350,6 +350,15 @@ impl<'m> Zone<'m> {
         self.whole_blocks() * MANY * PAGEBLOCK_FRAMES >= self.states.len() as u64
     }
 
+    /// True if fewer than a quarter of the pageblocks are wholly free: blocks that are kept from the zone then cost
+    /// others of those.
+    #[must_use]
+    #[inline]
+    pub fn is_short_of_whole(&self) -> bool {
+        const QUARTER: u64 = 4;
+        self.whole_blocks() * QUARTER * PAGEBLOCK_FRAMES < self.states.len() as u64
+    }
+
     /// The zone-relative index of a frame, if the zone spans it.
     #[must_use]
     #[inline]

@@ -16,7 +16,7 @@
 
 use pageblock_buddy::{FreeError, Given, Refill, word_of};
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, Platform, StateByte};
+use pageblock_frame::{AllocFlags, COSTLY_ORDER, MigrateType, Order, Pfn, Platform, StateByte};
 
 use crate::config::{Tuning, WhenShort};
 use crate::depot::blocks_of;
@@ -149,10 +149,13 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Hands the oldest blocks of a list over to the depot. False if it does not take them: while the zone is reclaimed
-    /// freed blocks are to go back to it.
+    /// freed blocks are to go back to it, and so are large ones where few pageblocks are wholly free.
     fn push_batch(&self, lists: &mut CpuLists<'_>, list: List) -> bool {
         let blocks = blocks_of(list.order());
         if !self.depot.has_room(list) || lists.len(list) < blocks || self.reclaiming.load(Ordering::Relaxed) {
+            return false;
+        }
+        if list.order() > COSTLY_ORDER && self.zone.is_short_of_whole() {
             return false;
         }
         let mut spare = lists.tune().spare;
@@ -183,7 +186,7 @@ impl<P: Platform> PcpLists<'_, P> {
         } else {
             tune.doublings = (tune.doublings + 1).min(MOST_DOUBLINGS);
         }
-        if order.as_u8() > pageblock_frame::COSTLY_ORDER.as_u8() {
+        if order > COSTLY_ORDER {
             return (1, 1);
         }
         let doublings = lists.tune().lists[list.index()].doublings;
