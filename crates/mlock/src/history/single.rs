@@ -13,42 +13,41 @@ use crate::span::{Span, Vpn};
 use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
 
 /// Result of a walk from the root.
-pub(super) enum Found {
+pub(super) enum Found<'a, 'm> {
     /// No page here; nothing worth looking at before this one.
     Nothing(Vpn),
     /// A base page, with a reference for the caller.
-    Page(Pfn),
+    Page(OnLru<'a, 'm>),
     /// The head of a huge page, with a reference for the caller.
-    Huge(Pfn),
+    Huge(OnLru<'a, 'm>),
 }
 
-/// Walks from the root and takes a reference to the page, under the table's lock. Mirrors `follow_page_mask()`.
+/// Walks from the root, takes a reference to the page under the table's lock, and looks its lists up, once for all that
+/// follows. Mirrors `follow_page_mask()`.
 #[inline]
-pub(super) fn follow<S: PageTable>(space: &S, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
-    pin(space.walk(at), at, lrus)
-}
-
-/// Takes a reference to the page that a walk to `at` found.
-#[inline]
-pub(super) fn pin<T: Table>(walk: Walk<T>, at: Vpn, lrus: Lrus<'_, '_>) -> Found {
-    match walk {
+pub(super) fn follow<'a, 'm, S: PageTable>(space: &S, at: Vpn, lrus: Lrus<'a, 'm>) -> Found<'a, 'm> {
+    let nothing = Found::Nothing(at.add(1));
+    match space.walk(at) {
         Walk::Absent(next) => Found::Nothing(core::cmp::max(next, at.add(1))),
         Walk::Table(table) => match table.entry(at) {
-            Entry::Page(pfn) => lrus.page(pfn).map_or(Found::Nothing(at.add(1)), |page| {
-                page.get();
-                Found::Page(pfn)
-            }),
-            _ => Found::Nothing(at.add(1)),
+            Entry::Page(pfn) => referenced(pfn, lrus).map_or(nothing, Found::Page),
+            _ => nothing,
         },
         Walk::Huge(table, head) => {
-            let found = lrus.page(head).map_or(Found::Nothing(at.add(1)), |page| {
-                page.get();
-                Found::Huge(head)
-            });
+            let found = referenced(head, lrus).map_or(nothing, Found::Huge);
             drop(table);
             found
         }
     }
+}
+
+/// Takes a reference to a page under its table's lock; `None` if no list set covers it.
+#[inline]
+pub(super) fn referenced<'a, 'm>(pfn: Pfn, lrus: Lrus<'a, 'm>) -> Option<OnLru<'a, 'm>> {
+    let lru = lrus.of(pfn)?;
+    let page = lru.page(pfn)?;
+    page.get();
+    Some(OnLru { lru, pfn, page })
 }
 
 /// A page with its descriptor and its lists.
@@ -95,8 +94,8 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
     while at < span.end {
         at = match follow(space, at, context.lrus) {
             Found::Nothing(next) => next,
-            Found::Page(pfn) => {
-                page(space, pfn, context, &mut events);
+            Found::Page(on) => {
+                page(space, on, context, &mut events);
                 at.add(1)
             }
             Found::Huge(head) => huge(space, Place { at, span }, head, context, &mut events),
@@ -113,7 +112,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
 pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
     place: Place,
-    head: Pfn,
+    head: OnLru<'a, 'm>,
     context: &mut Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) -> Vpn {
@@ -121,7 +120,7 @@ pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
     let mask = HUGE_FRAMES - 1;
     let start = Vpn::new(at.as_u64() & !mask);
     if start < span.start || span.end < start.add(HUGE_FRAMES) {
-        context.put(space, head);
+        context.put(space, head.pfn);
         return at.add(1 + (mask & !at.as_u64()));
     }
     let frames = page(space, head, context, events);
@@ -133,13 +132,11 @@ pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
 #[inline(never)]
 pub(super) fn page<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
-    pfn: Pfn,
+    on: OnLru<'a, 'm>,
     context: &mut Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) -> u64 {
-    let Some(lru) = context.lrus.of(pfn) else { return 1 };
-    let Some(page) = lru.page(pfn) else { return 1 };
-    let on = OnLru { lru, pfn, page };
+    let OnLru { lru, pfn, page } = on;
     let lock = PageLock::new(page);
     if !context.steps.drain_once {
         context.drain(space);
@@ -226,17 +223,15 @@ pub(super) fn lock_one<S: AddressSpace, const N: usize>(
     span: Span,
     context: &mut Context<'_, '_, N>,
 ) -> Vpn {
-    let (pfn, next, whole) = match follow(space, at, context.lrus) {
+    let (OnLru { lru, pfn, page }, next, whole) = match follow(space, at, context.lrus) {
         Found::Nothing(next) => return next,
-        Found::Page(pfn) => (pfn, at.add(1), true),
-        Found::Huge(pfn) => {
+        Found::Page(on) => (on, at.add(1), true),
+        Found::Huge(on) => {
             let next = Vpn::new(at.as_u64() & !(HUGE_FRAMES - 1)).add(HUGE_FRAMES);
-            (pfn, next, at.as_u64().is_multiple_of(HUGE_FRAMES) && next <= span.end)
+            (on, next, at.as_u64().is_multiple_of(HUGE_FRAMES) && next <= span.end)
         }
     };
-    if let Some(lru) = context.lrus.of(pfn).filter(|_| whole)
-        && let Some(page) = lru.page(pfn)
-    {
+    if whole {
         let lock = PageLock::new(page);
         let before = page.set_flags(DescFlags::MLOCKED);
         if !before.contains(DescFlags::MLOCKED) {

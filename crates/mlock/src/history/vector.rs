@@ -2,11 +2,11 @@
 
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Event, Lru, Lrus, maybe_shared};
+use pageblock_lru::{Event, Lru, LruGuard, Lrus, maybe_shared};
 
 use super::events::Events;
-use super::single::{Found, OnLru, PageLock, Place, failed, follow, huge, pin, put_back, settle};
-use super::steps::{Accounting, InPlace};
+use super::single::{Found, OnLru, PageLock, Place, failed, follow, huge, put_back, referenced, settle};
+use super::steps::{Accounting, InPlace, Steps};
 use crate::context::Context;
 use crate::span::{Span, Vpn};
 use crate::table::{AddressSpace, Entry, PageTable, Table, Walk};
@@ -23,17 +23,15 @@ struct Vector<'a, 'm> {
 impl<'a, 'm> Vector<'a, 'm> {
     /// True if a page may join: the vector is empty, or of the page's list set.
     #[inline]
-    fn takes(&self, pfn: Pfn) -> bool {
-        self.lru.is_none_or(|lru| lru.index_of(pfn).is_some())
+    fn takes(&self, on: OnLru<'a, 'm>) -> bool {
+        self.lru.is_none_or(|lru| core::ptr::eq(lru, on.lru))
     }
 
     /// Adds a page that [may join](Self::takes); true if the vector is full now.
     #[inline]
-    fn push(&mut self, pfn: Pfn, lrus: Lrus<'a, 'm>) -> bool {
-        if self.lru.is_none() {
-            self.lru = lrus.of(pfn);
-        }
-        self.pages.push(pfn);
+    fn push(&mut self, on: OnLru<'a, 'm>) -> bool {
+        self.lru = Some(on.lru);
+        self.pages.push(on.pfn);
         self.pages.is_full()
     }
 }
@@ -48,29 +46,25 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
     let mut events = Events::default();
     let mut at = span.start;
     while at < span.end {
-        let found = if posted {
-            match collect(space, &mut vector, Span::new(at, span.end), context) {
-                Ok(next) => {
-                    flush(space, &mut vector, context, &mut events);
-                    at = next;
-                    continue;
-                }
-                Err(found) => found,
+        if posted {
+            let next = collect(space, &mut vector, Span::new(at, span.end), context.lrus);
+            if next > at {
+                flush(space, &mut vector, context, &mut events);
+                at = next;
+                continue;
             }
-        } else {
-            follow(space, at, context.lrus)
-        };
-        at = match found {
+        }
+        at = match follow(space, at, context.lrus) {
             Found::Nothing(next) => next,
             Found::Huge(head) => {
                 flush(space, &mut vector, context, &mut events);
                 huge(space, Place { at, span }, head, context, &mut events)
             }
-            Found::Page(pfn) => {
-                if !vector.takes(pfn) {
+            Found::Page(on) => {
+                if !vector.takes(on) {
                     flush(space, &mut vector, context, &mut events);
                 }
-                let full = vector.push(pfn, context.lrus);
+                let full = vector.push(on);
                 let mut next = at.add(1);
                 if context.steps.walk_in_place {
                     next = fill(space, &mut vector, Span::new(next, span.end));
@@ -87,28 +81,19 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
 }
 
 /// Fills the empty vector from the table that maps the start of `rest`, under one hold of its lock, up to an absent
-/// entry, another zone, the end of the table or of the span, or a full vector; returns the page after the last.
-///
-/// # Errors
-/// The entry there, if it is no base page.
-fn collect<'a, 'm, S: PageTable, const N: usize>(
-    space: &S,
-    vector: &mut Vector<'a, 'm>,
-    rest: Span,
-    context: &Context<'a, 'm, N>,
-) -> Result<Vpn, Found> {
+/// entry, another zone, the end of the table or of the span, or a full vector; returns the page after the last. That is
+/// the start of `rest` if no base page is there: the caller then follows the address from the root.
+#[inline]
+fn collect<'a, 'm, S: PageTable>(space: &S, vector: &mut Vector<'a, 'm>, rest: Span, lrus: Lrus<'a, 'm>) -> Vpn {
     let end = rest.end.min(S::LEVELS.table_end(rest.start));
-    let table = match space.walk(rest.start) {
-        Walk::Table(table) => table,
-        other => return Err(pin(other, rest.start, context.lrus)),
-    };
-    if let Entry::Page(pfn) = table.entry(rest.start)
-        && let Some(lru) = context.lrus.of(pfn)
+    if let Walk::Table(table) = space.walk(rest.start)
+        && let Entry::Page(pfn) = table.entry(rest.start)
+        && let Some(on) = referenced(pfn, lrus)
     {
-        vector.lru = Some(lru);
-        return Ok(take(&table, vector, lru, Span::new(rest.start, end)));
+        vector.push(on);
+        return take(&table, vector, on.lru, Span::new(rest.start.add(1), end));
     }
-    Err(Found::Nothing(rest.start.add(1)))
+    rest.start
 }
 
 /// Adds the pages that follow the vector's first, from the table of the first under its lock; returns the page after
@@ -165,66 +150,127 @@ fn unlock<'a, 'm, S: AddressSpace, const N: usize>(
     context: &mut Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) {
-    let Isolated { isolated, lost } = isolate(lru, pages, context);
-    let all = (1_u32 << pages.len()) - 1;
-    if isolated != all {
-        for (place, pfn) in pages.iter().copied().enumerate() {
-            if isolated & 1 << place != 0 {
-                continue;
-            }
-            if lost & 1 << place != 0
-                && let Some(page) = lru.page(pfn)
-            {
-                failed(space, OnLru { lru, pfn, page }, events);
-            }
-            context.put(space, pfn);
-        }
-        let mut place = 0;
-        pages.retain(|_| {
-            place += 1;
-            isolated & 1 << (place - 1) != 0
-        });
+    if pages.len() == 1 {
+        isolate_one(space, lru, pages, context, events);
+    } else {
+        isolate_all(space, lru, pages, context, events);
     }
     put_back_all(space, lru, pages, context, events);
 }
 
-/// Pages of a vector, one bit each.
-struct Isolated {
-    /// Off their lists, with a reference.
-    isolated: u32,
-    /// Unlocked, but off their list on another CPU.
-    lost: u32,
+/// Phase 1 for one page, as where the pages of two zones alternate: no bits, no second look. Leaves the vector empty
+/// if the page was not isolated.
+fn isolate_one<'a, 'm, S: AddressSpace, const N: usize>(
+    space: &S,
+    lru: &'a Lru<'m>,
+    pages: &mut ArrayVec<Pfn, VECTOR>,
+    context: &Context<'a, 'm, N>,
+    events: &mut Events<'a, 'm>,
+) {
+    let Some(pfn) = pages.first().copied() else { return };
+    let outcome = isolate(&mut lru.hold(), lru, pfn, context.steps);
+    if context.steps.batch_counter && counts(outcome, context.steps) {
+        lru.counters().add_mlocked(-1);
+    }
+    if outcome == Outcome::Isolated {
+        return;
+    }
+    pages.clear();
+    give_back(space, lru, pfn, (outcome == Outcome::Lost).then_some(events), context);
 }
 
-/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. Pages that are
-/// neither isolated nor lost were not locked.
-fn isolate<const N: usize>(lru: &Lru<'_>, pages: &[Pfn], context: &Context<'_, '_, N>) -> Isolated {
-    let (steps, counters) = (context.steps, lru.counters());
-    let (mut isolated, mut lost) = (0_u32, 0_u32);
+/// Phase 1: under one hold of the LRU lock, clears `MLOCKED` and takes the pages off their lists. In the vector remain
+/// the pages that are isolated, with a reference.
+fn isolate_all<'a, 'm, S: AddressSpace, const N: usize>(
+    space: &S,
+    lru: &'a Lru<'m>,
+    pages: &mut ArrayVec<Pfn, VECTOR>,
+    context: &Context<'a, 'm, N>,
+    events: &mut Events<'a, 'm>,
+) {
+    let steps = context.steps;
+    // Pages of the vector, one bit each.
+    let (mut isolated, mut lost, mut counted) = (0_u32, 0_u32, 0_i64);
     let mut held = lru.hold();
     for (place, pfn) in pages.iter().enumerate() {
-        let Some(index) = lru.index_of(*pfn) else { continue };
-        let Some(page) = lru.table().get(index as usize) else { continue };
-        if !page.clear_flags(DescFlags::MLOCKED).contains(DescFlags::MLOCKED) {
-            continue;
-        }
-        if !steps.batch_counter {
-            counters.add_mlocked(-1);
-        }
-        if held.isolate_index(index) {
-            if !steps.one_reference {
-                page.get();
-            }
-            isolated |= 1 << place;
-        } else {
-            lost |= 1 << place;
-        }
+        let outcome = isolate(&mut held, lru, *pfn, steps);
+        isolated |= u32::from(outcome == Outcome::Isolated) << place;
+        lost |= u32::from(outcome == Outcome::Lost) << place;
+        counted += i64::from(counts(outcome, steps));
     }
     if steps.batch_counter {
-        let stranded = if steps.accounting == Accounting::Leaky { 0 } else { lost.count_ones() };
-        counters.add_mlocked(-i64::from(isolated.count_ones() + stranded));
+        lru.counters().add_mlocked(-counted);
     }
-    Isolated { isolated, lost }
+    drop(held);
+    if isolated == (1 << pages.len()) - 1 {
+        return;
+    }
+    let mut place = 0;
+    pages.retain(|pfn| {
+        let bit = 1 << place;
+        place += 1;
+        if isolated & bit == 0 {
+            give_back(space, lru, *pfn, (lost & bit != 0).then_some(&mut *events), context);
+        }
+        isolated & bit != 0
+    });
+}
+
+/// Outcome of phase 1 for a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// Off its list, with a reference.
+    Isolated,
+    /// Unlocked, but off its list on another CPU.
+    Lost,
+    /// Not locked.
+    Unlocked,
+}
+
+/// Clears the `MLOCKED` of a page and takes it off its list.
+#[inline]
+fn isolate(held: &mut LruGuard<'_, '_>, lru: &Lru<'_>, pfn: Pfn, steps: Steps) -> Outcome {
+    let Some(index) = lru.index_of(pfn) else { return Outcome::Unlocked };
+    let Some(page) = lru.table().get(index as usize) else { return Outcome::Unlocked };
+    if !page.clear_flags(DescFlags::MLOCKED).contains(DescFlags::MLOCKED) {
+        return Outcome::Unlocked;
+    }
+    if !steps.batch_counter {
+        lru.counters().add_mlocked(-1);
+    }
+    if !held.isolate_index(index) {
+        return Outcome::Lost;
+    }
+    if !steps.one_reference {
+        page.get();
+    }
+    Outcome::Isolated
+}
+
+/// True if the vector's count of `NR_MLOCK` has the page.
+const fn counts(outcome: Outcome, steps: Steps) -> bool {
+    match outcome {
+        Outcome::Isolated => true,
+        Outcome::Lost => matches!(steps.accounting, Accounting::Exact),
+        Outcome::Unlocked => false,
+    }
+}
+
+/// A page that was not isolated: settles it with `events` if it is off its list on another CPU, and gives the walk's
+/// reference back. Called without the LRU lock.
+fn give_back<'a, 'm, S: AddressSpace, const N: usize>(
+    space: &S,
+    lru: &'a Lru<'m>,
+    pfn: Pfn,
+    events: Option<&mut Events<'a, 'm>>,
+    context: &Context<'a, 'm, N>,
+) {
+    if let Some(events) = events
+        && let Some(page) = lru.page(pfn)
+    {
+        failed(space, OnLru { lru, pfn, page }, events);
+    }
+    context.put(space, pfn);
 }
 
 /// Phase 2: without the LRU lock, page by page: whether another area locks it, and back on a list. Empties the vector.
