@@ -5,6 +5,7 @@ use pageblock_compaction::{Compactor, Config, Priority, Request};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::{AllocFlags, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn};
 use pageblock_testkit::host::{Quiet, Stored};
+use pageblock_testkit::simulated::SimulatedZone;
 
 use crate::allocators::empty_zone;
 
@@ -44,7 +45,7 @@ pub fn unsuitable(half_free: u64) -> Stored<Zone<'static>> {
     let frames = (BLOCKS + half_free) * PAGEBLOCK_FRAMES;
     let stored = empty_zone(frames);
     let zone: &Zone<'_> = &stored;
-    assert_eq!(zone.release(zone.span()), Ok(frames));
+    assert_eq!(zone.release_simulated::<Quiet>(zone.span()), Ok(frames));
     let single = || zone.alloc::<Quiet>(Order::ZERO, MigrateType::Unmovable, AllocFlags::empty());
     assert_eq!(core::iter::from_fn(single).count() as u64, frames);
     for block in 0..BLOCKS + half_free {
@@ -52,7 +53,7 @@ pub fn unsuitable(half_free: u64) -> Stored<Zone<'static>> {
         assert_eq!(zone.set_block_type::<Quiet>(pfn, MigrateType::Movable), Ok(()));
     }
     for pfn in (BLOCKS * PAGEBLOCK_FRAMES..frames).step_by(2) {
-        assert_eq!(zone.free::<Quiet>(Pfn::new(pfn), Order::ZERO), Ok(()));
+        assert_eq!(zone.free_simulated::<Quiet>(Pfn::new(pfn), Order::ZERO), Ok(()));
     }
     stored
 }

@@ -1,5 +1,6 @@
 //! How many frames are moved to make one free pageblock, by the default and by Linux's scanners, from the same state.
 
+use pageblock_testkit::simulated::SimulatedZone;
 use std::cell::RefCell;
 
 use pageblock_buddy::{Patience, Zone};
@@ -115,7 +116,7 @@ struct Filling {
 impl Filling {
     fn new(seed: u64) -> Self {
         let zone = empty_zone(FRAMES);
-        assert_eq!(zone.release(zone.span()), Ok(FRAMES));
+        assert_eq!(zone.release_simulated::<Quiet>(zone.span()), Ok(FRAMES));
         Self { zone, owned: vec![None; FRAMES as usize], random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
@@ -127,7 +128,7 @@ impl Filling {
     }
 
     fn free(&mut self, pfn: Pfn) {
-        assert_eq!(self.zone.free::<Quiet>(pfn, Order::ZERO), Ok(()));
+        assert_eq!(self.zone.free_simulated::<Quiet>(pfn, Order::ZERO), Ok(()));
         self.owned[pfn.as_u64() as usize] = None;
     }
 

@@ -1,6 +1,7 @@
 //! Compaction between random operations on a zone: every era of it, owners that keep their word badly, everything
 //! checked after each.
 
+use pageblock_testkit::simulated::SimulatedZone;
 use core::cell::{Cell, RefCell};
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -62,7 +63,7 @@ impl Machine {
         let build = |raw| {
             let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(raw)).expect("there is room");
             let zone = Zone::new::<P>(config, storage).expect("the zone is in order");
-            zone.release(span).expect("the frames are the zone's");
+            zone.release_simulated::<P>(span).expect("the frames are the zone's");
             zone
         };
         // SAFETY: nothing that borrows from the storage leaves the machine.
@@ -93,7 +94,7 @@ impl Machine {
         }
         self.held.borrow_mut().retain(|&(pfn, order)| {
             if wanted(pfn) {
-                assert_eq!(self.zone.free::<P>(pfn, order), Ok(()), "{pfn}");
+                assert_eq!(self.zone.free_simulated::<P>(pfn, order), Ok(()), "{pfn}");
             }
             !wanted(pfn)
         });
@@ -191,7 +192,7 @@ fn movable(owner: &Movables, which: u16) -> Option<(Pfn, Order)> {
 /// Ends a movable block: at once, or when compaction has done with it.
 fn give_up(zone: &Zone<'_>, owner: &Movables, (pfn, order): (Pfn, Order)) {
     if owner.disown(pfn) == Disowned::Now {
-        assert_eq!(zone.free::<P>(pfn, order), Ok(()), "{pfn}");
+        assert_eq!(zone.free_simulated::<P>(pfn, order), Ok(()), "{pfn}");
     }
 }
 

@@ -114,8 +114,13 @@ impl<'m> Zone<'m> {
     ///
     /// # Errors
     /// [`FreeError`] says what the frame is instead; nothing has changed.
+    ///
+    /// # Safety
+    /// 1. If the block is allocated, the caller holds it: it was handed out to the caller, and has not been given back.
+    /// 2. Nothing uses its frames any more.
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(never)]
-    pub fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub unsafe fn free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let Place { mut region, index } = self.claim_for_free::<P>(pfn, order)?;
         region.give(index, u32::from(order.as_u8()));
         self.publish(&mut region);
@@ -126,7 +131,7 @@ impl<'m> Zone<'m> {
     #[inline]
     fn claim_for_free<P: Platform>(&self, pfn: Pfn, order: Order) -> Result<Place<'_, 'm, P>, FreeError> {
         let index = pfn.as_u64().wrapping_sub(self.base().as_u64());
-        let Some(byte) = self.states().byte_at(index) else {
+        let Some(byte) = self.states.byte_at(index) else {
             let index = u32::try_from(index).map_err(|_| FreeError::OutOfRange)?;
             return Err(self.wrong_free(index));
         };

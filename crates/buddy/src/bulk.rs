@@ -139,7 +139,12 @@ impl Zone<'_> {
     }
 
     /// Gives listed blocks back. Returns how many were not listed with this order; those are left as they are.
-    pub fn free_bulk<P: Platform>(&self, order: Order, blocks: &[u32]) -> usize {
+    ///
+    /// # Safety
+    /// Those that are listed the caller holds, from [`alloc_bulk`](Self::alloc_bulk), [`refill`](Self::refill), or
+    /// because it has marked a block so that it held; nothing uses their frames.
+    #[expect(unsafe_code, reason = "the caller's word that it holds the blocks")]
+    pub unsafe fn free_bulk<P: Platform>(&self, order: Order, blocks: &[u32]) -> usize {
         let mut given = Given::default();
         while let Some(rest) = blocks.get(given.done..).filter(|rest| !rest.is_empty()) {
             let part = self.free_together::<P>(order, rest, &mut Effort::unlimited());
@@ -150,7 +155,11 @@ impl Zone<'_> {
 
     /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before all blocks are done
     /// with, and does at least one. Those that are left are the last of `blocks` then, whatever their order was.
-    pub fn free_some<P: Platform>(&self, order: Order, blocks: &mut [u32]) -> Given {
+    ///
+    /// # Safety
+    /// As [`free_bulk`](Self::free_bulk).
+    #[expect(unsafe_code, reason = "the caller's word that it holds the blocks")]
+    pub unsafe fn free_some<P: Platform>(&self, order: Order, blocks: &mut [u32]) -> Given {
         let mut effort = Effort::of_one_drain();
         let mut given = Given::default();
         while effort.is_left()

@@ -24,12 +24,17 @@
 //!    pageblock is taken from.
 //! 4. An operation that returns an error has changed nothing.
 //!
+//! # Safety
+//! A zone hands out numbers of frames, and keeps nothing that tells their holders apart: what takes a frame from a
+//! holder, or gives the zone new ones, is an `unsafe fn` with its promises in a list. The zone itself reads and writes
+//! no frame, and has no unsafe block.
+//!
 //! # Lock order
 //! One region lock at a time, taken with interrupts saved, held for a bounded number of word operations, and never
 //! across a callback: events go out after it is released.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(test)]

@@ -58,12 +58,17 @@ fn stretches<'m>(states: StateTable<'m>, part: Part) -> impl Iterator<Item = Str
 
 impl Zone<'_> {
     /// Gives frames to the allocator: at boot, or when memory is added. They start out free, in movable pageblocks.
-    /// Returns how many there were. Two CPUs must not release overlapping ranges at once.
+    /// Returns how many there were.
     ///
     /// # Errors
     /// [`ZoneError::OutOfRange`] for frames outside the zone, [`ZoneError::Overlap`] if one of them belongs to the
     /// allocator already. Nothing has changed then.
-    pub fn release(&self, range: PfnRange) -> Result<u64, ZoneError> {
+    ///
+    /// # Safety
+    /// 1. The frames are used by nothing else, now and as long as what the zone hands out is used.
+    /// 2. No other call releases any of them at the same time.
+    #[expect(unsafe_code, reason = "the caller's word for what the frames are")]
+    pub unsafe fn release(&self, range: PfnRange) -> Result<u64, ZoneError> {
         if range.is_empty() {
             return Ok(0);
         }

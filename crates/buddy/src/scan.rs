@@ -49,7 +49,8 @@ const RECOUNT_FROM: usize = 6;
 /// let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)];
 /// let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(&mut raw)).unwrap();
 /// let zone = Zone::new::<Host>(config, storage).unwrap();
-/// zone.release(span).unwrap();
+/// // SAFETY: the numbers are only looked at; there is no memory behind them.
+/// unsafe { zone.release(span) }.unwrap();
 ///
 /// let scan = zone.scan::<Host>(Patience::Note);
 /// assert_eq!(scan.withhold(1).map(|view| view.free), Some(512));
@@ -57,7 +58,8 @@ const RECOUNT_FROM: usize = 6;
 /// let mut targets = [0; 2];
 /// assert_eq!(scan.take(1, Order::ZERO, &mut targets), 2);
 /// assert_eq!(targets, [512, 513]);
-/// scan.give_free(&targets, Order::ZERO);
+/// // SAFETY: they were taken above.
+/// unsafe { scan.give_free(&targets, Order::ZERO) };
 /// scan.restore(1);
 /// assert_eq!((zone.free_frames(), zone.check()), (1024, Ok(())));
 /// assert!(!scan.is_contended());
@@ -215,8 +217,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         })?
     }
 
-    /// As [`withhold`](Self::withhold), and returns the free frames, which are the scanner's from now on: one bit a
-    /// frame.
+    /// As [`withhold`](Self::withhold), and returns the free frames, which nothing is allocated from: one bit a frame.
     #[inline]
     pub fn isolate(&self, block: u32) -> Option<[u64; BLOCK_WORDS]> {
         self.changing(block, |region, block| {
@@ -248,34 +249,63 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
     /// Marks blocks that their owner has lent as isolated. Writes a 1 into `taken` for each that still was the
     /// allocated block that the scanner had seen.
-    pub fn mark(&self, lent: &[Held]) -> u64 {
+    ///
+    /// # Safety
+    /// The holder of each block that is allocated with this state has lent it, and neither uses nor frees it before
+    /// [`unmark`](Self::unmark); or, if it is given to [`give_free`](Self::give_free), never again.
+    #[expect(unsafe_code, reason = "the caller's word that the blocks are lent")]
+    pub unsafe fn mark(&self, lent: &[Held]) -> u64 {
         let mut taken = 0;
         for (i, held) in lent.iter().enumerate() {
             // Held so that this is exact against a free of the same block on another CPU.
             let Some(_place) = self.lock(held.index >> BLOCK_SHIFT) else { continue };
-            if self.zone.states().get(held.index) == held.state && held.state.is_allocated() {
-                self.zone.states().set(held.index, StateByte::isolated(held.order()));
+            let isolated = StateByte::isolated(held.order());
+            if held.state.is_allocated() && self.zone.states.replace::<P>(held.index, held.state, isolated) {
                 taken |= 1 << i;
             }
         }
         taken
     }
 
+    /// Makes a block that [`mark`](Self::mark) has isolated its holder's again.
+    ///
+    /// # Safety
+    /// `mark` has isolated the block for the caller, and neither this nor [`give_free`](Self::give_free) had it since.
+    #[expect(unsafe_code, reason = "the caller's word that it has the block")]
+    pub unsafe fn unmark(&self, held: Held) {
+        self.zone.states.set(held.index, held.state);
+    }
+
+    /// Makes an isolated block an allocated movable one, before something is moved into it.
+    ///
+    /// # Safety
+    /// The caller has the block, from [`take`](Self::take) or [`reclaim_target`](Self::reclaim_target).
+    #[expect(unsafe_code, reason = "the caller's word that it has the block")]
+    pub unsafe fn lend_target(&self, index: u32, order: Order) {
+        self.zone.states.set(index, StateByte::allocated(order, MigrateType::Movable));
+    }
+
     /// Turns a block that was allocated while it was a target back into an isolated one. False if it is not allocated
     /// any more.
-    pub fn reclaim_target(&self, index: u32, order: Order) -> bool {
+    ///
+    /// # Safety
+    /// If the block is allocated with this order, the caller holds it, and nothing uses its frames.
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
+    pub unsafe fn reclaim_target(&self, index: u32, order: Order) -> bool {
         let Some(_place) = self.lock(index >> BLOCK_SHIFT) else { return false };
-        let state = self.zone.states().get(index);
+        let state = self.zone.states.get(index);
         let ours = state.without_type() == StateByte::allocated(order, MigrateType::Unmovable).raw();
-        if ours {
-            self.zone.states().set(index, StateByte::isolated(order));
-        }
-        ours
+        ours && self.zone.states.replace::<P>(index, state, StateByte::isolated(order))
     }
 
     /// Frees isolated blocks of one order. Those that are not isolated with this order are left alone; returns how
     /// many.
-    pub fn give_free(&self, indices: &[u32], order: Order) -> usize {
+    ///
+    /// # Safety
+    /// The caller has those that are isolated, from [`take`](Self::take), [`reclaim_target`](Self::reclaim_target) or
+    /// [`mark`](Self::mark); nothing uses their frames.
+    #[expect(unsafe_code, reason = "the caller's word that it has the blocks")]
+    pub unsafe fn give_free(&self, indices: &[u32], order: Order) -> usize {
         let mut refused = 0;
         let mut rest = indices;
         while let Some(&first) = rest.first() {

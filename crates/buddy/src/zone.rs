@@ -4,7 +4,7 @@ use pageblock_frame::sync::{AtomicU32, AtomicU64, Interrupts, IrqGuard, Lock, Or
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
     Hooks, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, PfnRange, Platform,
-    StateTable, ZoneKind,
+    StateTable, StateView, ZoneKind,
 };
 
 use crate::boost::BoostRule;
@@ -114,12 +114,16 @@ pub enum Unreserve {
 /// let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)];
 /// let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(&mut raw)).unwrap();
 /// let zone = Zone::new::<Host>(config, storage).unwrap();
-/// assert_eq!(zone.release(span), Ok(2048));
+/// // SAFETY: the numbers are only looked at; there is no memory behind them.
+/// assert_eq!(unsafe { zone.release(span) }, Ok(2048));
 ///
 /// let huge = zone.alloc::<Host>(Order::new(9).unwrap(), MigrateType::Movable, AllocFlags::empty()).unwrap();
 /// assert_eq!(zone.free_frames(), 2048 - 512);
-/// assert!(zone.free::<Host>(huge, Order::ZERO).is_err()); // wrong order: refused, nothing changed
-/// assert_eq!(zone.free::<Host>(huge, Order::new(9).unwrap()), Ok(()));
+/// // SAFETY: the block was allocated above, and nothing uses it.
+/// unsafe {
+///     assert!(zone.free::<Host>(huge, Order::ZERO).is_err()); // wrong order: refused, nothing changed
+///     assert_eq!(zone.free::<Host>(huge, Order::new(9).unwrap()), Ok(()));
+/// }
 /// assert_eq!(zone.check(), Ok(()));
 /// ```
 #[derive(Debug)]
@@ -129,7 +133,7 @@ pub struct Zone<'m> {
     span: PfnRange,
     base: Pfn,
     max_order: Order,
-    states: StateTable<'m>,
+    pub(crate) states: StateTable<'m>,
     regions: &'m [Lock<Region<'m>>],
     /// log2 of the frames in a region.
     region_shift: u32,
@@ -508,10 +512,22 @@ impl<'m> Zone<'m> {
         self.boost
     }
 
-    /// The frames' state bytes, by zone-relative index.
+    /// What the frames are, by zone-relative index.
     #[must_use]
     #[inline]
-    pub const fn states(&self) -> StateTable<'m> {
+    pub const fn states(&self) -> StateView<'m> {
+        self.states.view()
+    }
+
+    /// The frames' state bytes, by zone-relative index, for writing.
+    ///
+    /// # Safety
+    /// 1. A frame's byte is written only on behalf of the frame's holder.
+    /// 2. What is written is true: the frame heads a block of this order, and the holder has all of it.
+    #[must_use]
+    #[expect(unsafe_code, reason = "the caller's word for what it writes")]
+    #[inline]
+    pub const unsafe fn state_table(&self) -> StateTable<'m> {
         self.states
     }
 

@@ -1,6 +1,7 @@
 //! Metadata of pageblocks that were never allocated does not exist: what was in its memory before means nothing.
 
 use core::mem::MaybeUninit;
+use pageblock_testkit::simulated::SimulatedZone;
 
 use pageblock_buddy::{Absent, FreeError, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::{
@@ -28,22 +29,22 @@ fn frames(start: u64, end: u64) -> PfnRange {
 #[test]
 fn a_frame_that_was_never_allocated_is_not_freed() {
     let zone = zone();
-    zone.release(frames(0, FRAMES)).unwrap();
+    zone.release_simulated::<Quiet>(frames(0, FRAMES)).unwrap();
     for pfn in (0..FRAMES).step_by(37).map(Pfn::new) {
-        assert_eq!(zone.free::<Quiet>(pfn, Order::ZERO), Err(FreeError::NotAllocated));
-        assert!(zone.free_range::<Quiet>(PfnRange::from_len(pfn, 1)).is_err());
+        assert_eq!(zone.free_simulated::<Quiet>(pfn, Order::ZERO), Err(FreeError::NotAllocated));
+        assert!(zone.free_range_simulated::<Quiet>(PfnRange::from_len(pfn, 1)).is_err());
     }
-    assert_eq!(zone.free_bulk::<Quiet>(Order::ZERO, &[5, 7000, 20_000]), 3);
+    assert_eq!(zone.free_bulk_simulated::<Quiet>(Order::ZERO, &[5, 7000, 20_000]), 3);
     let huge = zone.alloc::<Quiet>(PAGEBLOCK_ORDER, MOVABLE, NONE).unwrap();
-    assert_eq!(zone.free::<Quiet>(huge.add(1), Order::ZERO), Err(FreeError::NotHead { head: huge }));
-    assert_eq!(zone.free::<Quiet>(huge, PAGEBLOCK_ORDER), Ok(()));
+    assert_eq!(zone.free_simulated::<Quiet>(huge.add(1), Order::ZERO), Err(FreeError::NotHead { head: huge }));
+    assert_eq!(zone.free_simulated::<Quiet>(huge, PAGEBLOCK_ORDER), Ok(()));
     assert_eq!((zone.free_frames(), zone.check()), (FRAMES, Ok(())));
 }
 
 #[test]
 fn what_is_absent_is_named_and_can_be_given_later() {
     let zone = zone();
-    zone.release(frames(700, 3000)).unwrap();
+    zone.release_simulated::<Quiet>(frames(700, 3000)).unwrap();
     zone.mark_absent(frames(0, 700), Absent::Reserved);
     zone.mark_absent(frames(3000, FRAMES), Absent::Hole);
     let state = |pfn: u64| zone.states().get(pfn as u32).decode();
@@ -52,12 +53,12 @@ fn what_is_absent_is_named_and_can_be_given_later() {
         [FrameState::Reserved, FrameState::Reserved, FrameState::Inside, FrameState::Inside]
     );
     assert_eq!([state(3000), state(9000), state(FRAMES - 1)], [FrameState::Hole; 3]);
-    assert_eq!(zone.free::<Quiet>(Pfn::new(100), Order::ZERO), Err(FreeError::Reserved));
+    assert_eq!(zone.free_simulated::<Quiet>(Pfn::new(100), Order::ZERO), Err(FreeError::Reserved));
     assert_eq!(zone.present(), 3000);
-    assert!(zone.release(frames(2000, 9000)).is_err(), "some belong to the allocator");
+    assert!(zone.release_simulated::<Quiet>(frames(2000, 9000)).is_err(), "some belong to the allocator");
     assert_eq!(zone.check(), Ok(()));
-    assert_eq!(zone.release(frames(0, 700)), Ok(700));
-    assert_eq!(zone.release(frames(3000, FRAMES)), Ok(FRAMES - 3000));
+    assert_eq!(zone.release_simulated::<Quiet>(frames(0, 700)), Ok(700));
+    assert_eq!(zone.release_simulated::<Quiet>(frames(3000, FRAMES)), Ok(FRAMES - 3000));
     assert_eq!((zone.free_frames(), zone.present(), zone.check()), (FRAMES, FRAMES, Ok(())));
 }
 
@@ -65,7 +66,7 @@ fn what_is_absent_is_named_and_can_be_given_later() {
 #[test]
 fn the_number_of_opened_frames_follows() {
     let zone = zone();
-    zone.release(frames(0, 40 * 512)).unwrap();
+    zone.release_simulated::<Quiet>(frames(0, 40 * 512)).unwrap();
     assert_eq!(zone.opened_frames::<Quiet>(), 0);
     zone.alloc_at::<Quiet>(Pfn::new(21 * 512), Order::ZERO).unwrap();
     let mut calls = 0;
@@ -75,9 +76,9 @@ fn the_number_of_opened_frames_follows() {
     }
     let now = zone.opened_frames::<Quiet>();
     assert_eq!(zone.opened_frames::<Quiet>(), now, "nothing above has been opened");
-    assert!(u64::from(now) < FRAMES && (0..now).all(|index| zone.states().byte(index).is_some()));
+    assert!(u64::from(now) < FRAMES && (0..now).all(|index| zone.states().is_opened(index / 512)));
     // The last pageblock is opened by its frames' coming.
-    zone.release(frames(40 * 512, FRAMES)).unwrap();
+    zone.release_simulated::<Quiet>(frames(40 * 512, FRAMES)).unwrap();
     for _ in 0..40 {
         let _ = zone.opened_frames::<Quiet>();
     }

@@ -8,6 +8,7 @@
 #![cfg(loom)]
 #![expect(clippy::disallowed_types, reason = "counters that live outside the models")]
 
+use pageblock_testkit::simulated::SimulatedZone;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,7 +48,7 @@ fn zone_with(boost: BoostRule) -> Arc<Zone<'static>> {
     let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
     let config = ZoneConfig { boost, ..ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span) };
     let zone = Zone::new::<Machine>(config, storage).unwrap();
-    zone.release(span).unwrap();
+    zone.release_simulated::<Machine>(span).unwrap();
     Arc::new(zone)
 }
 
@@ -90,7 +91,7 @@ fn two_cpus_allocate_and_free_while_another_reads() {
                 let index = zone.index_of(pfn).unwrap();
                 let state = FrameState::Allocated(order, Some(MigrateType::Movable));
                 assert_eq!(zone.states().get(index).decode(), state, "nobody else writes our head");
-                zone.free::<Machine>(pfn, order).unwrap();
+                zone.free_simulated::<Machine>(pfn, order).unwrap();
                 pfn
             })
         };
@@ -149,8 +150,8 @@ fn the_last_block_has_one_owner() {
         assert_ne!(owned[0], kept);
         REFUSED.fetch_add(1, Ordering::Relaxed);
         assert_eq!(zone.free_frames(), 0);
-        zone.free::<Machine>(owned[0], four).unwrap();
-        zone.free::<Machine>(kept, four).unwrap();
+        zone.free_simulated::<Machine>(owned[0], four).unwrap();
+        zone.free_simulated::<Machine>(kept, four).unwrap();
         assert_at_rest(&zone);
     });
     assert!(WINS.iter().all(|wins| wins.load(Ordering::Relaxed) > 0), "each CPU is first in some execution");
@@ -167,7 +168,7 @@ fn a_double_free_from_two_cpus_is_refused_once() {
         let threads = [0, 1].map(|cpu| {
             let zone = zone.clone();
             thread::spawn(move || {
-                let result = zone.free::<Machine>(pfn, Order::ZERO);
+                let result = zone.free_simulated::<Machine>(pfn, Order::ZERO);
                 WINS[cpu].fetch_add(usize::from(result.is_ok()), Ordering::Relaxed);
                 result
             })
@@ -191,13 +192,13 @@ fn one_allocates_what_another_frees_in_bulk() {
         assert_eq!(zone.alloc_bulk::<Machine>(Order::ZERO, MigrateType::Movable, &mut listed), listed.len());
         let other = {
             let zone = zone.clone();
-            thread::spawn(move || assert_eq!(zone.free_bulk::<Machine>(Order::ZERO, &listed), 0))
+            thread::spawn(move || assert_eq!(zone.free_bulk_simulated::<Machine>(Order::ZERO, &listed), 0))
         };
         let got = alloc(&zone, Order::saturating(3));
         (if got.is_some() { &AFTER } else { &BEFORE }).fetch_add(1, Ordering::Relaxed);
         other.join().unwrap();
         if let Some(pfn) = got {
-            zone.free::<Machine>(pfn, Order::saturating(3)).unwrap();
+            zone.free_simulated::<Machine>(pfn, Order::saturating(3)).unwrap();
         }
         assert_at_rest(&zone);
     });
@@ -264,7 +265,7 @@ fn two_regions(free: &[u64]) -> Arc<Zone<'static>> {
     let storage = ZoneStorage::carve(span, nine, &mut Carver::new(raw)).unwrap();
     let config = ZoneConfig { max_order: nine, ..ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span) };
     let zone = Zone::new::<Machine>(config, storage).unwrap();
-    zone.release(span).unwrap();
+    zone.release_simulated::<Machine>(span).unwrap();
     for pfn in 508..516 {
         if !free.contains(&pfn) {
             zone.alloc_at::<Machine>(Pfn::new(pfn), Order::ZERO).unwrap();
@@ -288,7 +289,7 @@ fn a_search_misses_no_pageblock_that_moves() {
                 let zone = zone.clone();
                 thread::spawn(move || {
                     if grows {
-                        zone.free::<Machine>(Pfn::new(514), Order::ZERO).unwrap();
+                        zone.free_simulated::<Machine>(Pfn::new(514), Order::ZERO).unwrap();
                     } else {
                         alloc(&zone, Order::ZERO).expect("there is one for each");
                     }

@@ -2,6 +2,7 @@
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use pageblock_testkit::simulated::SimulatedZone;
 
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
@@ -60,8 +61,8 @@ fn churn(zone: &Zone<'_>, seed: u64, steps: usize) {
             }
         } else {
             let (pfn, order) = held.swap_remove(random.next(held.len() as u64) as usize);
-            zone.free::<Host>(pfn, order).unwrap();
-            assert!(zone.free::<Host>(pfn, order).is_err());
+            zone.free_simulated::<Host>(pfn, order).unwrap();
+            assert!(zone.free_simulated::<Host>(pfn, order).is_err());
         }
         if step % 64 == 0 {
             zone.check().unwrap_or_else(|v| panic!("step {step}: {v}"));
@@ -70,7 +71,7 @@ fn churn(zone: &Zone<'_>, seed: u64, steps: usize) {
         }
     }
     for (pfn, order) in held {
-        zone.free::<Host>(pfn, order).unwrap();
+        zone.free_simulated::<Host>(pfn, order).unwrap();
     }
     zone.check().unwrap();
     assert_eq!(zone.counts().by_order, initial.by_order);
@@ -80,7 +81,7 @@ fn churn(zone: &Zone<'_>, seed: u64, steps: usize) {
 fn aligned_zone() {
     let span = PfnRange::new(Pfn::new(0), Pfn::new(64 * 512));
     with_zone(span, 10, |zone| {
-        zone.release(span).unwrap();
+        zone.release_simulated::<Host>(span).unwrap();
         zone.check().unwrap();
         churn(zone, 1, 40_000);
     });
@@ -90,8 +91,8 @@ fn aligned_zone() {
 fn large_blocks_and_ragged_ends() {
     let span = PfnRange::new(Pfn::new(4099), Pfn::new(4099 + 70 * 512 + 77));
     with_zone(span, 12, |zone| {
-        zone.release(PfnRange::new(Pfn::new(4100), Pfn::new(9000))).unwrap();
-        zone.release(PfnRange::new(Pfn::new(9001), span.end)).unwrap();
+        zone.release_simulated::<Host>(PfnRange::new(Pfn::new(4100), Pfn::new(9000))).unwrap();
+        zone.release_simulated::<Host>(PfnRange::new(Pfn::new(9001), span.end)).unwrap();
         zone.check().unwrap();
         churn(zone, 2, 40_000);
     });
@@ -101,7 +102,7 @@ fn large_blocks_and_ragged_ends() {
 fn less_than_a_pageblock() {
     let span = PfnRange::new(Pfn::new(5), Pfn::new(300));
     with_zone(span, 10, |zone| {
-        zone.release(span).unwrap();
+        zone.release_simulated::<Host>(span).unwrap();
         churn(zone, 3, 10_000);
     });
 }
@@ -110,7 +111,7 @@ fn less_than_a_pageblock() {
 fn bulk_calls_agree_with_single_ones() {
     let span = PfnRange::new(Pfn::new(0), Pfn::new(32 * 512));
     with_zone(span, 10, |zone| {
-        zone.release(span).unwrap();
+        zone.release_simulated::<Host>(span).unwrap();
         let initial = zone.counts();
         let mut random = Random(77);
         let mut held: Vec<(Order, Vec<u32>)> = Vec::new();
@@ -130,7 +131,7 @@ fn bulk_calls_agree_with_single_ones() {
                 }
                 3 if !singles.is_empty() => {
                     let pfn = singles.swap_remove(random.next(singles.len() as u64) as usize);
-                    zone.free::<Host>(pfn, Order::ZERO).unwrap();
+                    zone.free_simulated::<Host>(pfn, Order::ZERO).unwrap();
                 }
                 _ if !held.is_empty() => {
                     let (order, mut blocks) = held.swap_remove(random.next(held.len() as u64) as usize);
@@ -139,7 +140,7 @@ fn bulk_calls_agree_with_single_ones() {
                             blocks.swap(i, random.next(i as u64 + 1) as usize);
                         }
                     }
-                    assert_eq!(zone.free_bulk::<Host>(order, &blocks), 0);
+                    assert_eq!(zone.free_bulk_simulated::<Host>(order, &blocks), 0);
                 }
                 _ => {}
             }
@@ -148,11 +149,11 @@ fn bulk_calls_agree_with_single_ones() {
             }
         }
         for (order, blocks) in held {
-            assert_eq!(zone.free_bulk::<Host>(order, &blocks), 0);
-            assert_eq!(zone.free_bulk::<Host>(order, &blocks), blocks.len(), "a second time: refused");
+            assert_eq!(zone.free_bulk_simulated::<Host>(order, &blocks), 0);
+            assert_eq!(zone.free_bulk_simulated::<Host>(order, &blocks), blocks.len(), "a second time: refused");
         }
         for pfn in singles {
-            zone.free::<Host>(pfn, Order::ZERO).unwrap();
+            zone.free_simulated::<Host>(pfn, Order::ZERO).unwrap();
         }
         zone.check().unwrap();
         assert_eq!(zone.counts().by_order, initial.by_order);
@@ -178,8 +179,8 @@ fn small_code_does_the_same() {
     let span = PfnRange::from_len(Pfn::new(0), 16 * 512);
     with_zone(span, 10, |zone| {
         with_zone(span, 10, |small| {
-            zone.release(span).unwrap();
-            small.release(span).unwrap();
+            zone.release_simulated::<Host>(span).unwrap();
+            small.release_simulated::<Host>(span).unwrap();
             let (mut random, mut held, mut failed) = (Random(77), Vec::new(), 0);
             for step in 0..200_000 {
                 if random.next(100) < 52 || held.is_empty() {
@@ -192,9 +193,9 @@ fn small_code_does_the_same() {
                     held.extend(pfn.map(|pfn| (pfn, order)));
                 } else {
                     let (pfn, order) = held.swap_remove(random.next(held.len() as u64) as usize);
-                    assert_eq!(zone.free::<Host>(pfn, order), Ok(()));
-                    assert_eq!(small.free::<SmallHost>(pfn, order), Ok(()));
-                    assert_eq!(zone.free::<Host>(pfn, order), small.free::<SmallHost>(pfn, order));
+                    assert_eq!(zone.free_simulated::<Host>(pfn, order), Ok(()));
+                    assert_eq!(small.free_simulated::<SmallHost>(pfn, order), Ok(()));
+                    assert_eq!(zone.free_simulated::<Host>(pfn, order), small.free_simulated::<SmallHost>(pfn, order));
                 }
             }
             assert!(failed > 0, "memory ran out, so that types fell back");

@@ -1,6 +1,7 @@
 //! What refills of per-CPU lists take, and where: bounded calls, whole words, a pageblock for each CPU.
 
 use core::mem::MaybeUninit;
+use pageblock_testkit::simulated::SimulatedZone;
 
 use pageblock_buddy::{Refill, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::{AllocFlags, Carver, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
@@ -14,7 +15,7 @@ fn zone_of(pageblocks: u64) -> Zone<'static> {
     let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
     let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
     let zone = Zone::new::<Quiet>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-    zone.release(span).unwrap();
+    zone.release_simulated::<Quiet>(span).unwrap();
     zone
 }
 
@@ -42,7 +43,7 @@ fn one_frame_each(zone: &Zone<'_>, pageblocks: u64) {
     for block in 0..pageblocks {
         let pfn = Pfn::new(block * 512);
         zone.alloc_at::<Quiet>(pfn, huge).unwrap();
-        zone.free_range::<Quiet>(PfnRange::new(pfn, pfn.add(1))).unwrap();
+        zone.free_range_simulated::<Quiet>(PfnRange::new(pfn, pfn.add(1))).unwrap();
     }
 }
 
@@ -86,7 +87,7 @@ fn one_cpu_alone_takes_the_lowest() {
     one_frame_each(&zone, 3);
     assert_eq!(refill(&zone, 5, 0, (3, 3)), [0, 512, 1024]);
     // Given back, and taken by another: the last of them is the first CPU's.
-    assert_eq!(zone.free_bulk::<Quiet>(Order::ZERO, &[0, 512, 1024]), 0);
+    assert_eq!(zone.free_bulk_simulated::<Quiet>(Order::ZERO, &[0, 512, 1024]), 0);
     assert_eq!(refill(&zone, 6, 0, (2, 2)), [0, 512]);
 }
 

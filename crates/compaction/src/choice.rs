@@ -7,7 +7,7 @@ use core::ops::Range;
 use arrayvec::ArrayVec;
 use pageblock_buddy::{ZoneScan, note_of, part_note_of};
 use pageblock_frame::{
-    BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Platform, StateTable,
+    BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Platform, StateView,
 };
 
 use crate::cluster::{BLOCK, keep};
@@ -182,7 +182,7 @@ pub(crate) struct Appraisal {
 
 /// Whether the frames of an aligned block are all free, or in movable blocks inside it that are small enough.
 pub(crate) fn appraise(
-    states: StateTable<'_>,
+    states: StateView<'_>,
     map: &[u64; BLOCK_WORDS],
     frames: Range<u32>,
     config: &Config,
@@ -234,7 +234,7 @@ pub(crate) struct Part {
 /// [`appraise`] for some of 64 frames.
 #[inline(always)]
 pub(crate) fn appraise_word(
-    states: StateTable<'_>,
+    states: StateView<'_>,
     map: &[u64; BLOCK_WORDS],
     word: Word,
     config: &Config,
@@ -252,7 +252,7 @@ pub(crate) fn appraise_word(
 }
 
 /// Frames in the movable blocks with these heads; the head of one that is too large to be moved, if there is one.
-fn sum_of_orders(states: StateTable<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, Blocker> {
+fn sum_of_orders(states: StateView<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, Blocker> {
     let mut left = heads;
     let mut sum = 0;
     while left != 0 {
@@ -277,7 +277,7 @@ pub(crate) struct BestPart {
 
 /// The aligned block of `order` below a pageblock that costs least to empty.
 pub(crate) fn best_part(
-    states: StateTable<'_>,
+    states: StateView<'_>,
     map: &[u64; BLOCK_WORDS],
     block: u32,
     order: Order,

@@ -185,7 +185,9 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
         let index = zone.index_of(pfn)?;
         self.counts.free_scanned += order.frames();
         self.counts.isolated += order.frames();
-        self.scan().reclaim_target(index, order).then_some(index)
+        // SAFETY: it was handed out above.
+        #[expect(unsafe_code, reason = "a block that was handed out here")]
+        unsafe { self.scan().reclaim_target(index, order) }.then_some(index)
     }
 
     /// Takes the whole range, which is withheld, if all of it is free.
@@ -196,8 +198,9 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {
             let order = piece(at, self.range.end, zone.max_order());
             if zone.alloc_at::<P>(zone.pfn_of(at), order).is_err() {
                 let taken = PfnRange::new(zone.pfn_of(self.range.start), zone.pfn_of(at));
-                // Ours, so it cannot be refused.
-                let _ = zone.free_range::<P>(taken);
+                // SAFETY: handed out above, so that it cannot be refused, either.
+                #[expect(unsafe_code, reason = "blocks that were handed out here")]
+                let _ = unsafe { zone.free_range::<P>(taken) };
                 return false;
             }
             at += order.frames() as u32;

@@ -31,7 +31,7 @@
 //! The zone lock, one at a time, for a bounded number of word operations; nothing inside it.
 
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 use pageblock_buddy::{Held, ZoneScan};
 use pageblock_frame::migration::{IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::{CompactEvent, Event, RunCounts};
-use pageblock_frame::{Hooks, MigrateType, Order, Platform, StateByte};
+use pageblock_frame::{Hooks, Order, Platform};
 
 use crate::cluster::{CLUSTER, Cluster, keep};
 use crate::targets::Targets;
@@ -72,7 +72,9 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
         }
         // The migrator holds what it has granted, so that the state byte is still the one that the scanner saw; unless
         // the byte was stale when it was read, and the block is another one today.
-        let marked = self.scan.mark(&granted);
+        // SAFETY: the migrator's `Ok` lends the block.
+        #[expect(unsafe_code, reason = "a migrator's answers are promises")]
+        let marked = unsafe { self.scan.mark(&granted) };
         let granted_requests = asked.requests.iter_mut().filter(|request| request.answer == Some(Ok(())));
         for ((i, held), request) in granted.into_iter().enumerate().zip(granted_requests) {
             if marked >> i & 1 == 1 {
@@ -93,13 +95,19 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Migration<'a, 'z, 'm, P, M> {
         let pfn = zone.pfn_of(held.index);
         if self.migrator.put_back(pfn, held.order()) == PutBack::Released {
             // Refused if the block is not allocated with this order: the migrator freed it all the same.
-            let _ = zone.free::<P>(pfn, held.order());
+            // SAFETY: its holder has released it by this answer.
+            #[expect(unsafe_code, reason = "a migrator's answers are promises")]
+            let _ = unsafe { zone.free::<P>(pfn, held.order()) };
         }
     }
 
     /// Ends an isolation without a move.
     pub(crate) fn put_back(self, held: Held) {
-        self.scan.zone().states().set(held.index, held.state);
+        // SAFETY: `mark` isolated it, and each value that has isolated blocks in hand ends its isolation once.
+        #[expect(unsafe_code, reason = "sources are in hand")]
+        unsafe {
+            self.scan.unmark(held);
+        }
         self.end_isolation(held);
     }
 
@@ -274,7 +282,11 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Moving<'a, 'z, 'm, P, M> {
         while moving.targets.len() < moving.sources.len()
             && let Some(index) = targets.pop()
         {
-            migration.scan.zone().states().set(index, StateByte::allocated(order, MigrateType::Movable));
+            // SAFETY: the target came out of those in hand.
+            #[expect(unsafe_code, reason = "targets are in hand")]
+            unsafe {
+                migration.scan.lend_target(index, order);
+            }
             keep(&mut moving.targets, index);
             keep(&mut moving.outcomes, Err(MoveError::Again));
         }
@@ -330,7 +342,9 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Moving<'a, 'z, 'm, P, M> {
                 Err(_) => {}
             }
             // Before the migrator is called again: it has kept nothing of the target.
-            if self.migration.scan.reclaim_target(target, order) {
+            // SAFETY: it was lent to the migrator, whose answer says that it has kept nothing of it.
+            #[expect(unsafe_code, reason = "a migrator's answers are promises")]
+            if unsafe { self.migration.scan.reclaim_target(target, order) } {
                 unused.push(target);
             }
             if outcome != Err(MoveError::Released) {

@@ -7,6 +7,7 @@
 
 mod lists;
 
+use pageblock_testkit::simulated::SimulatedZone;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::sync::{Arc, Mutex};
@@ -53,7 +54,7 @@ impl Owner {
             Page::At(pfn) => {
                 *page = Page::Gone;
                 drop(page);
-                zone.free::<Host>(pfn, Order::ZERO).expect("the owner's own page");
+                zone.free_simulated::<Host>(pfn, Order::ZERO).expect("the owner's own page");
             }
             Page::Lent(pfn) => *page = Page::Dropped(pfn),
             Page::Dropped(_) | Page::Gone => unreachable!("dropped once"),
@@ -128,14 +129,14 @@ fn machine(pair: Pair) -> (Arc<Zone<'static>>, Arc<Owner>) {
     let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
     let zone = Zone::new::<Host>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
     for run in runs {
-        zone.release(run).unwrap();
+        zone.release_simulated::<Host>(run).unwrap();
     }
     let page = Pfn::new(page);
     zone.alloc_at::<Host>(page, Order::ZERO).unwrap();
     for stone in (stones..stones + 2 * STONES).step_by(2) {
         zone.alloc_at::<Host>(Pfn::new(stone), Order::ZERO).unwrap();
-        let index = zone.index_of(Pfn::new(stone)).unwrap();
-        zone.states().set(index, StateByte::allocated(Order::ZERO, MigrateType::Unmovable));
+        let unmovable = StateByte::allocated(Order::ZERO, MigrateType::Unmovable);
+        zone.set_state_simulated::<Host>(Pfn::new(stone), unmovable);
     }
     (Arc::new(zone), Arc::new(Owner(Mutex::new(Page::At(page)))))
 }

@@ -24,7 +24,7 @@ use core::ops::Range;
 
 use crate::opening::Opening;
 use crate::sync::{AtomicU8, Ordering};
-use crate::{MigrateType, Order, PAGEBLOCK_FRAMES};
+use crate::{MigrateType, Order, PAGEBLOCK_FRAMES, Platform};
 
 /// Frames of a pageblock.
 const BLOCK: u32 = PAGEBLOCK_FRAMES as u32;
@@ -176,7 +176,7 @@ impl StateByte {
         if bits & !(3 << TYPE_SHIFT) == 0 { Some(TypeBits(bits)) } else { None }
     }
 
-    /// A listed head in place of an allocated one, with the same order and type.
+    /// A listed head in place of an allocated one, or the other way round, with the same order and type.
     #[must_use]
     #[inline]
     pub const fn listed_again(self) -> Self {
@@ -238,6 +238,8 @@ impl StateByte {
 /// The bytes of a pageblock that has not been [opened](crate::Pageblocks) have never been written. They are not read:
 /// the pageblock as a whole has the frames' state.
 ///
+/// A table is for the frames' owners, which write; others have a [`StateView`] of it.
+///
 /// ```
 /// use pageblock_frame::{FrameState, MigrateType, Order, StateByte, StateTable, sync::AtomicU8};
 /// let bytes: Vec<AtomicU8> = (0..8).map(|_| AtomicU8::new(0)).collect();
@@ -247,11 +249,7 @@ impl StateByte {
 /// assert_eq!(table.head_of(3), None);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct StateTable<'m> {
-    bytes: &'m [MaybeUninit<AtomicU8>],
-    /// One for each pageblock; none at all if all have been opened.
-    openings: &'m [Opening],
-}
+pub struct StateTable<'m>(StateView<'m>);
 
 impl<'m> StateTable<'m> {
     /// The table over these bytes.
@@ -259,72 +257,38 @@ impl<'m> StateTable<'m> {
     pub const fn new(bytes: &'m [AtomicU8]) -> Self {
         // SAFETY: as many values of the same layout; nothing is written through the slice but values.
         let bytes = unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) };
-        Self { bytes, openings: &[] }
+        Self(StateView { bytes, openings: &[] })
     }
 
     /// The table over bytes of which those of a pageblock are written when it is opened.
     pub(crate) const fn deferred(bytes: &'m [MaybeUninit<AtomicU8>], openings: &'m [Opening]) -> Self {
-        Self { bytes, openings }
+        Self(StateView { bytes, openings })
     }
 
     /// The bytes, read or not.
     #[cfg(loom)]
     pub(crate) const fn bytes(&self) -> &'m [MaybeUninit<AtomicU8>] {
-        self.bytes
+        self.0.bytes
     }
 
-    /// How far a pageblock has come into being; `None` if all have been opened.
-    #[inline]
-    pub(crate) fn opening(&self, block: u32) -> Option<&'m Opening> {
-        self.openings.get(block as usize)
-    }
-
-    /// True if the bytes of a pageblock have been written, and may be read.
+    /// The table, for reading.
     #[must_use]
-    #[inline]
-    pub fn is_opened(&self, block: u32) -> bool {
-        self.opening(block).is_none_or(Opening::is_opened)
-    }
-
-    /// How many pageblocks from `first` on, up to `most`, have not been opened.
-    #[must_use]
-    pub fn unopened_run(&self, first: u32, most: u32) -> u32 {
-        let rest = self.openings.get(first as usize..).unwrap_or_default();
-        let some = rest.get(..most as usize).unwrap_or(rest);
-        some.iter().position(Opening::is_opened).unwrap_or(some.len()) as u32
-    }
-
-    /// The openings of some pageblocks.
-    pub(crate) fn openings(&self, blocks: Range<u32>) -> &'m [Opening] {
-        self.openings.get(blocks.start as usize..blocks.end as usize).unwrap_or_default()
+    #[inline(always)]
+    pub const fn view(&self) -> StateView<'m> {
+        self.0
     }
 
     /// Where the first byte is; its target lives for `'m`.
     #[must_use]
     pub const fn start(&self) -> core::ptr::NonNull<AtomicU8> {
-        core::ptr::NonNull::from_ref(self.bytes).cast()
-    }
-
-    /// Number of frames.
-    #[must_use]
-    #[inline]
-    pub const fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// True if there are no frames.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        core::ptr::NonNull::from_ref(self.0.bytes).cast()
     }
 
     /// The atomic byte of a frame, or `None` past the end and in a pageblock that has not been opened.
     #[must_use]
     #[inline]
     pub fn byte(&self, index: u32) -> Option<&'m AtomicU8> {
-        let byte = self.bytes.get(index as usize)?;
-        // SAFETY: the pageblock's bytes were written before it was opened.
-        self.is_opened(index / BLOCK).then(|| unsafe { byte.assume_init_ref() })
+        self.0.byte(index)
     }
 
     /// The same of the frame with this index, of any width.
@@ -332,26 +296,6 @@ impl<'m> StateTable<'m> {
     #[inline]
     pub fn byte_at(&self, index: u64) -> Option<&'m AtomicU8> {
         self.byte(u32::try_from(index).ok()?)
-    }
-
-    /// State of a frame now; [`StateByte::HOLE`] past the end.
-    #[must_use]
-    #[inline]
-    pub fn get(&self, index: u32) -> StateByte {
-        match self.byte(index) {
-            Some(byte) => StateByte(byte.load(Ordering::Relaxed)),
-            None if (index as usize) < self.len() => self.unopened_state(index),
-            None => StateByte::HOLE,
-        }
-    }
-
-    /// State of a frame in a pageblock that had not been opened a moment ago.
-    #[cold]
-    fn unopened_state(&self, index: u32) -> StateByte {
-        let Some(opening) = self.opening(index / BLOCK) else { return StateByte::HOLE };
-        // Another CPU, or an interrupt, may have opened it since: then the frame's own byte counts.
-        let opened = || self.byte(index).map_or(StateByte::INSIDE, |byte| StateByte(byte.load(Ordering::Relaxed)));
-        opening.state().unwrap_or_else(opened)
     }
 
     /// Makes a frame something else. Only its owner may; past the end, and where nothing has been opened, nothing
@@ -363,6 +307,22 @@ impl<'m> StateTable<'m> {
         }
     }
 
+    /// Makes a frame something else if it still is `from`, and says whether it was. Exact against a free on another
+    /// CPU that takes no lock where [`Platform::HARDENED`].
+    #[inline]
+    pub fn replace<P: Platform>(&self, index: u32, from: StateByte, to: StateByte) -> bool {
+        let Some(byte) = self.byte(index) else { return false };
+        if P::HARDENED {
+            // Relaxed: it decides which of two calls has the frame, and publishes nothing.
+            return byte.compare_exchange(from.0, to.0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        }
+        let same = byte.load(Ordering::Relaxed) == from.0;
+        if same {
+            byte.store(to.0, Ordering::Relaxed);
+        }
+        same
+    }
+
     /// The table of up to `frames` frames from `first` on, which begins a pageblock, or of as many of them as there
     /// are.
     #[must_use]
@@ -370,17 +330,10 @@ impl<'m> StateTable<'m> {
         let rest = self.bytes.get(first..).unwrap_or_default();
         let openings = self.openings.get(first / BLOCK as usize..).unwrap_or_default();
         let blocks = frames.div_ceil(BLOCK as usize).min(openings.len());
-        Self { bytes: rest.get(..frames).unwrap_or(rest), openings: openings.get(..blocks).unwrap_or_default() }
-    }
-
-    /// The bytes of up to `frames` frames of one pageblock from `index` on; none if it has not been opened.
-    #[inline]
-    pub(crate) fn run(&self, index: u32, frames: u32) -> &'m [AtomicU8] {
-        let frames = frames.min(BLOCK - index % BLOCK) as usize;
-        let rest = self.bytes.get(index as usize..).unwrap_or_default();
-        let some = if self.is_opened(index / BLOCK) { rest.get(..frames).unwrap_or(rest) } else { &[] };
-        // SAFETY: the pageblock's bytes were written before it was opened.
-        unsafe { some.assume_init_ref() }
+        Self(StateView {
+            bytes: rest.get(..frames).unwrap_or(rest),
+            openings: openings.get(..blocks).unwrap_or_default(),
+        })
     }
 
     /// The bytes of the 64 frames from `first` on, a multiple of 64, if there are that many and they have been opened:
@@ -407,6 +360,85 @@ impl<'m> StateTable<'m> {
             bytes.as_ptr().cast_mut().cast::<u8>().write_bytes(state.0, bytes.len());
         }
     }
+}
+
+/// What the frames of a run are, for reading: see [`StateTable`].
+#[derive(Clone, Copy, Debug)]
+pub struct StateView<'m> {
+    bytes: &'m [MaybeUninit<AtomicU8>],
+    /// One for each pageblock; none at all if all have been opened.
+    openings: &'m [Opening],
+}
+
+impl<'m> StateView<'m> {
+    /// How far a pageblock has come into being; `None` if all have been opened.
+    #[inline]
+    pub(crate) fn opening(&self, block: u32) -> Option<&'m Opening> {
+        self.openings.get(block as usize)
+    }
+
+    /// True if the bytes of a pageblock have been written, and may be read.
+    #[must_use]
+    #[inline]
+    pub fn is_opened(&self, block: u32) -> bool {
+        self.opening(block).is_none_or(Opening::is_opened)
+    }
+
+    /// How many pageblocks from `first` on, up to `most`, have not been opened.
+    #[must_use]
+    pub fn unopened_run(&self, first: u32, most: u32) -> u32 {
+        let rest = self.openings.get(first as usize..).unwrap_or_default();
+        let some = rest.get(..most as usize).unwrap_or(rest);
+        some.iter().position(Opening::is_opened).unwrap_or(some.len()) as u32
+    }
+
+    /// The openings of some pageblocks.
+    pub(crate) fn openings(&self, blocks: Range<u32>) -> &'m [Opening] {
+        self.openings.get(blocks.start as usize..blocks.end as usize).unwrap_or_default()
+    }
+
+    /// Number of frames.
+    #[must_use]
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// True if there are no frames.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// State of a frame now; [`StateByte::HOLE`] past the end.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, index: u32) -> StateByte {
+        match self.byte(index) {
+            Some(byte) => StateByte(byte.load(Ordering::Relaxed)),
+            None if (index as usize) < self.len() => self.unopened_state(index),
+            None => StateByte::HOLE,
+        }
+    }
+
+    /// State of a frame in a pageblock that had not been opened a moment ago.
+    #[cold]
+    fn unopened_state(&self, index: u32) -> StateByte {
+        let Some(opening) = self.opening(index / BLOCK) else { return StateByte::HOLE };
+        // Another CPU, or an interrupt, may have opened it since: then the frame's own byte counts.
+        let opened = || self.byte(index).map_or(StateByte::INSIDE, |byte| StateByte(byte.load(Ordering::Relaxed)));
+        opening.state().unwrap_or_else(opened)
+    }
+
+    /// The bytes of up to `frames` frames of one pageblock from `index` on; none if it has not been opened.
+    #[inline]
+    pub(crate) fn run(&self, index: u32, frames: u32) -> &'m [AtomicU8] {
+        let frames = frames.min(BLOCK - index % BLOCK) as usize;
+        let rest = self.bytes.get(index as usize..).unwrap_or_default();
+        let some = if self.is_opened(index / BLOCK) { rest.get(..frames).unwrap_or(rest) } else { &[] };
+        // SAFETY: the pageblock's bytes were written before it was opened.
+        unsafe { some.assume_init_ref() }
+    }
 
     /// The head, and its state, of the block that a frame is in: itself, or the nearest head below it that reaches it.
     /// `None` for a frame in no block. Looks at no more than [`Order::COUNT`] bytes, since blocks are aligned.
@@ -417,5 +449,21 @@ impl<'m> StateTable<'m> {
             let state = self.get(head);
             (state.is_head() && state.order() >= order).then_some((head, state))
         })
+    }
+
+    #[inline(always)]
+    fn byte(&self, index: u32) -> Option<&'m AtomicU8> {
+        let byte = self.bytes.get(index as usize)?;
+        // SAFETY: the pageblock's bytes were written before it was opened.
+        self.is_opened(index / BLOCK).then(|| unsafe { byte.assume_init_ref() })
+    }
+}
+
+impl<'m> core::ops::Deref for StateTable<'m> {
+    type Target = StateView<'m>;
+
+    #[inline(always)]
+    fn deref(&self) -> &StateView<'m> {
+        &self.0
     }
 }

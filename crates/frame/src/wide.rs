@@ -7,7 +7,7 @@
 //! Miri.
 
 use crate::sync::{AtomicU8, Ordering};
-use crate::{PAGEBLOCK_FRAMES, StateByte, StateTable};
+use crate::{PAGEBLOCK_FRAMES, StateByte, StateView};
 
 /// Bits 7, 5 and 4: allocated, and the type. A movable head has 7 and 4 set and 5 clear (bit 6 is clear in every head
 /// with bit 7).
@@ -102,7 +102,7 @@ const fn heads8(bytes: u64) -> u64 {
     bytes | (bytes << 1) | (bytes << 2) | (bytes << 3)
 }
 
-impl StateTable<'_> {
+impl StateView<'_> {
     /// The state bytes of eight frames from `index` on as one number, the first in the low bits; 0 past the end.
     ///
     /// ```
@@ -308,7 +308,7 @@ mod sse2 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{FrameState, MigrateType, StateByte};
+    use crate::{FrameState, MigrateType, StateByte, StateTable};
     use std::vec::Vec;
 
     fn table(seed: u64, len: usize) -> Vec<AtomicU8> {

@@ -277,30 +277,47 @@ impl<P: Platform> PageAllocator<P> {
     #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     #[inline(always)]
     pub unsafe fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if P::SMALL_CODE { self.free_called(pfn, order) } else { self.free_here(pfn, order) }
+        // SAFETY: the caller's promise is passed on.
+        unsafe { if P::SMALL_CODE { self.free_called(pfn, order) } else { self.free_here(pfn, order) } }
     }
 
     /// Where code has to be small: one copy of the fast path.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     #[inline(never)]
-    fn free_called(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_here(pfn, order)
+    unsafe fn free_called(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.free_here(pfn, order) }
     }
 
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     #[inline(always)]
-    fn free_here(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    unsafe fn free_here(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.leaving(pfn, order);
-        if !self.fast.free(pfn, order) {
-            self.free_by_span(pfn, order)?;
+        // SAFETY: the caller's promise is passed on.
+        unsafe {
+            if !self.fast.free(pfn, order) {
+                self.free_by_span(pfn, order)?;
+            }
         }
         P::hooks().trace(&Event::Free { pfn, order });
         Ok(())
     }
 
     /// To the zone that spans the frame.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[expect(unsafe_code, reason = "the caller's word that nobody uses the frames")]
     #[cold]
-    fn free_by_span(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    unsafe fn free_by_span(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let inner = self.inner.get().ok_or(FreeError::OutOfRange)?;
-        inner.free(pfn, order).map_err(|error| self.bad_free(error))
+        // SAFETY: the caller's promise is passed on.
+        unsafe { inner.free(pfn, order) }.map_err(|error| self.bad_free(error))
     }
 
     /// Takes frames back that are held in whatever blocks: several, or a part of one. All are in one zone.
@@ -317,7 +334,8 @@ impl<P: Platform> PageAllocator<P> {
             return Ok(());
         }
         let zone = inner.zone_of_range(range).ok_or(FreeError::OutOfRange);
-        zone.and_then(|zone| zone.free_range::<P>(range)).map_err(|error| self.bad_free(error))
+        // SAFETY: the caller's promise is passed on.
+        zone.and_then(|zone| unsafe { zone.free_range::<P>(range) }).map_err(|error| self.bad_free(error))
     }
 
     #[cold]
@@ -328,14 +346,17 @@ impl<P: Platform> PageAllocator<P> {
 
     /// Frees the block that a handle owned. The handle was made by this allocator, so that an error means that other
     /// code freed its frames: it is counted.
+    #[expect(unsafe_code, reason = "the handle's word is the allocator's own")]
     #[inline(always)]
     pub(crate) fn give_back(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) {
         if P::SMALL_CODE {
-            let _ = self.free_called(pfn, order);
+            // SAFETY: the handle that is being dropped owned the block.
+            let _ = unsafe { self.free_called(pfn, order) };
             return;
         }
         self.leaving(pfn, order);
-        if self.fast.free_typed(pfn, order, migrate_type) || self.free_by_span(pfn, order).is_ok() {
+        // SAFETY: as above.
+        if unsafe { self.fast.free_typed(pfn, order, migrate_type) || self.free_by_span(pfn, order).is_ok() } {
             P::hooks().trace(&Event::Free { pfn, order });
         }
     }
@@ -349,7 +370,9 @@ impl<P: Platform> PageAllocator<P> {
     /// Makes parts of a block that a handle owns. True if done.
     pub(crate) fn split(&self, pfn: Pfn, order: Order, parts: Order) -> bool {
         let zone = self.inner.get().and_then(|inner| inner.zone_of(pfn));
-        zone.is_some_and(|zone| zone.split::<P>(pfn, order, parts).is_ok())
+        // SAFETY: the handle owns the block.
+        #[expect(unsafe_code, reason = "the handle's word is the allocator's own")]
+        zone.is_some_and(|zone| unsafe { zone.split::<P>(pfn, order, parts) }.is_ok())
     }
 }
 

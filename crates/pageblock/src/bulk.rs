@@ -82,7 +82,9 @@ fn take<P: Platform>(zone: &Zone<'_>, migrate_type: MigrateType, out: &mut [Pfn]
     let got = zone.alloc_bulk::<P>(Order::ZERO, migrate_type, indices.get_mut(..wanted).unwrap_or_default());
     for (slot, &index) in out.iter_mut().zip(indices.iter().take(got)) {
         // The zone has marked it as listed, for us; no other CPU may touch it.
-        zone.states().set(index, StateByte::allocated(Order::ZERO, migrate_type));
+        #[expect(unsafe_code, reason = "the zone has handed the frame out")]
+        // SAFETY: as said.
+        unsafe { zone.state_table() }.set(index, StateByte::allocated(Order::ZERO, migrate_type));
         *slot = zone.pfn_of(index);
     }
     got

@@ -79,14 +79,24 @@ impl<P: Platform> FastPaths<P> {
     }
 
     /// To the list of this CPU. False, with nothing changed, if there is more to it.
+    ///
+    /// # Safety
+    /// As [`PcpLists::free`].
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub(crate) fn free(&self, pfn: Pfn, order: Order) -> bool {
-        P::PER_CPU_LISTS && self.free.free(pfn, order, || self.lists.get())
+    pub(crate) unsafe fn free(&self, pfn: Pfn, order: Order) -> bool {
+        // SAFETY: the caller's promise is passed on; `lists` was set together with `free`.
+        P::PER_CPU_LISTS && unsafe { self.free.free(pfn, order, || self.lists.get()) }
     }
 
     /// The same for a block that was asked for with this type.
+    ///
+    /// # Safety
+    /// As [`PcpLists::free`].
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub(crate) fn free_typed(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) -> bool {
-        P::PER_CPU_LISTS && self.free.free_typed((pfn, order, migrate_type), || self.lists.get())
+    pub(crate) unsafe fn free_typed(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) -> bool {
+        // SAFETY: as above.
+        P::PER_CPU_LISTS && unsafe { self.free.free_typed((pfn, order, migrate_type), || self.lists.get()) }
     }
 }

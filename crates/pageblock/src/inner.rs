@@ -148,25 +148,35 @@ impl<P: Platform> Inner<P> {
         (range.end <= zone.span().end).then_some(zone)
     }
 
+    /// # Safety
+    /// As [`PcpLists::free`].
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline]
-    pub(crate) fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub(crate) unsafe fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let zone = self.spanning(pfn).ok_or(FreeError::OutOfRange)?;
-        match self.free_to(zone, pfn, order) {
+        // SAFETY: the caller's promise is passed on.
+        match unsafe { self.free_to(zone, pfn, order) } {
             Ok(()) => Ok(()),
-            Err(error) => self.free_elsewhere((zone, error), pfn, order),
+            // SAFETY: as above.
+            Err(error) => unsafe { self.free_elsewhere((zone, error), pfn, order) },
         }
     }
 
     /// A zone that spans the frame refused it: perhaps because another has it.
+    ///
+    /// # Safety
+    /// As [`PcpLists::free`].
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[cold]
-    fn free_elsewhere(
+    unsafe fn free_elsewhere(
         &self,
         (refused, error): (&'static Zone<'static>, FreeError),
         pfn: Pfn,
         order: Order,
     ) -> Result<(), FreeError> {
         match self.zone_of(pfn) {
-            Some(zone) if !core::ptr::eq(zone, refused) => self.free_to(zone, pfn, order),
+            // SAFETY: the caller's promise is passed on.
+            Some(zone) if !core::ptr::eq(zone, refused) => unsafe { self.free_to(zone, pfn, order) },
             _ => Err(error),
         }
     }
@@ -207,11 +217,17 @@ impl<P: Platform> Inner<P> {
         }
     }
 
+    /// # Safety
+    /// As [`PcpLists::free`].
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline]
-    fn free_to(&self, zone: &'static Zone<'static>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.lists_of(zone) {
-            Some(lists) => lists.free(pfn, order),
-            None => zone.free::<P>(pfn, order),
+    unsafe fn free_to(&self, zone: &'static Zone<'static>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe {
+            match self.lists_of(zone) {
+                Some(lists) => lists.free(pfn, order),
+                None => zone.free::<P>(pfn, order),
+            }
         }
     }
 
@@ -250,7 +266,10 @@ impl<P: Platform> Inner<P> {
         }
         let mut added = 0;
         for (zone, part) in parts() {
-            added += zone.release(part).unwrap_or(0);
+            // SAFETY: the promise of `add_memory`.
+            #[expect(unsafe_code, reason = "the kernel's word for what is in the region")]
+            let released = unsafe { zone.release(part) };
+            added += released.unwrap_or(0);
         }
         self.apply_reserves();
         Ok(added)

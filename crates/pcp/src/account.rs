@@ -55,7 +55,7 @@ impl<P: Platform> PcpLists<'_, P> {
             self.give_back(lists, list, (sizes.batch >> order.as_u8().min(3)).max(1));
             if !lists.push(list, index) {
                 // There is no room for even one.
-                self.zone.free_bulk::<P>(order, &[index]);
+                self.give_listed(order, index);
                 return;
             }
         }

@@ -51,7 +51,8 @@ impl<P: Platform> PcpLists<'_, P> {
     /// # let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)];
     /// # let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(&mut raw)).unwrap();
     /// # let zone = Zone::new::<Host>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-    /// # zone.release(span).unwrap();
+    /// # // SAFETY: there is no memory behind the numbers.
+    /// # unsafe { zone.release(span) }.unwrap();
     /// # let config = PcpConfig::default();
     /// # let mut raw = vec![MaybeUninit::uninit(); PcpLists::<Host>::bytes(&config, span, 1)];
     /// # let lists = PcpLists::<Host>::carve(config, &zone, 1, &mut Carver::new(&mut raw)).unwrap();
@@ -59,7 +60,8 @@ impl<P: Platform> PcpLists<'_, P> {
     /// let interrupted = lists.enter(); // in the middle of an operation
     /// let pfn = take();
     /// assert_eq!((lists.met_busy(), lists.frames()), (1, 0)); // from the zone
-    /// assert_eq!(lists.free(pfn, Order::ZERO), Ok(()));
+    /// // SAFETY: the block was allocated above, and nothing uses it.
+    /// assert_eq!(unsafe { lists.free(pfn, Order::ZERO) }, Ok(()));
     /// assert_eq!((lists.met_busy(), lists.given()), (2, 1));
     /// drop(interrupted);
     /// take();

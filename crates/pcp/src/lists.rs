@@ -44,7 +44,8 @@ use crate::tune::Tune;
 /// # let mut raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)];
 /// # let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(&mut raw)).unwrap();
 /// # let zone = Zone::new::<Host>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-/// # zone.release(span).unwrap();
+/// # // SAFETY: there is no memory behind the numbers.
+/// # unsafe { zone.release(span) }.unwrap();
 /// use pageblock_pcp::{PcpConfig, PcpLists};
 /// let config = PcpConfig::default();
 /// let mut raw = vec![MaybeUninit::uninit(); PcpLists::<Host>::bytes(&config, span, 1)];
@@ -52,10 +53,14 @@ use crate::tune::Tune;
 ///
 /// assert_eq!(lists.alloc(Order::ZERO, MigrateType::Movable), None); // nothing on the list yet
 /// let pfn = lists.alloc_slow(Order::ZERO, MigrateType::Movable, AllocFlags::empty()).unwrap();
-/// assert_eq!(lists.free(pfn, Order::ZERO), Ok(()));
-/// assert!(lists.free(pfn, Order::ZERO).is_err()); // on a list: freed twice
+/// // SAFETY: the block was allocated above, and nothing uses it.
+/// unsafe {
+///     assert_eq!(lists.free(pfn, Order::ZERO), Ok(()));
+///     assert!(lists.free(pfn, Order::ZERO).is_err()); // on a list: freed twice
+/// }
 /// assert_eq!(lists.alloc(Order::ZERO, MigrateType::Movable), Some(pfn)); // the fast path
-/// assert_eq!(lists.free(pfn, Order::ZERO), Ok(()));
+/// // SAFETY: as above.
+/// assert_eq!(unsafe { lists.free(pfn, Order::ZERO) }, Ok(()));
 /// assert_eq!(zone.free_frames() + lists.frames(), 1 << 16);
 /// lists.drain_all();
 /// assert_eq!((zone.free_frames(), lists.frames()), (1 << 16, 0));
@@ -124,7 +129,10 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         config.check().ok()?;
         let sizes = config.sizes(zone.managed(), zone.watermarks().low, cpus);
         let layout = Self::layout(&config, zone.span(), cpus);
-        let areas = Areas::carve(&layout, (zone.pfn_of(0), zone.states()), Tune::new(sizes), carver)?;
+        // SAFETY: the lists write the bytes of blocks that they hold, and of those that a free gives them.
+        #[expect(unsafe_code, reason = "lists write the states of what they hold")]
+        let states = unsafe { zone.state_table() };
+        let areas = Areas::carve(&layout, (zone.pfn_of(0), states), Tune::new(sizes), carver)?;
         let depot = Depot::carve(Self::depot_capacity(&config, zone.span(), cpus), carver)?;
         Some(Self::over((areas, depot), config, zone, sizes))
     }
@@ -155,7 +163,10 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         let mut capacities = [0; LISTS];
         List::all(config.set).for_each(|list| capacities[list.index()] = room);
         let layout = Layout { cpus: cpus as usize, capacities };
-        let areas = Areas::model(&layout, (zone.pfn_of(0), zone.states()), Tune::new(sizes));
+        // SAFETY: the lists write the bytes of blocks that they hold, and of those that a free gives them.
+        #[expect(unsafe_code, reason = "lists write the states of what they hold")]
+        let states = unsafe { zone.state_table() };
+        let areas = Areas::model(&layout, (zone.pfn_of(0), states), Tune::new(sizes));
         let depot = Depot::model(Capacity::model(4, 2 * BATCH as u32));
         Self::over((areas, depot), config, zone, sizes)
     }
@@ -234,8 +245,12 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     /// Puts a block on this CPU's list if nothing speaks against it: it is of the zone and allocated with exactly this
     /// order, as movable or unmovable, such blocks have lists, and no signal waits. False, with nothing changed, if
     /// something does.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
+    pub unsafe fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
         let Some(guard) = self.areas.enter() else { return false };
         push(guard, (pfn, order), || Some(self))
     }
@@ -244,12 +259,15 @@ impl<'m, P: Platform> PcpLists<'m, P> {
     ///
     /// # Errors
     /// [`FreeError`] names the frame's state instead; nothing has changed.
+    ///
+    /// # Safety
+    /// 1. If the block is allocated, the caller holds it: it was handed out to the caller, and has not been given back.
+    /// 2. Nothing uses its frames any more.
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if self.free_fast(pfn, order) {
-            return Ok(());
-        }
-        self.free_slow(pfn, order)
+    pub unsafe fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { if self.free_fast(pfn, order) { Ok(()) } else { self.free_slow(pfn, order) } }
     }
 }
 
@@ -407,14 +425,28 @@ impl<P: Platform> PcpRef<P> {
     }
 
     /// As [`PcpLists::free_fast`]; `owner`, the lists, is called if the list is full.
+    ///
+    /// # Safety
+    /// 1. As [`PcpLists::free`].
+    /// 2. `owner` returns the lists that this leads to, or none.
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub fn free(&self, pfn: Pfn, order: Order, owner: impl FnOnce() -> Option<&'static PcpLists<'static, P>>) -> bool {
+    pub unsafe fn free(
+        &self,
+        pfn: Pfn,
+        order: Order,
+        owner: impl FnOnce() -> Option<&'static PcpLists<'static, P>>,
+    ) -> bool {
         self.0.enter().is_some_and(|guard| push(guard, (pfn, order), owner))
     }
 
     /// The same for a block that was allocated with this type, which may be any that has lists.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub fn free_typed(
+    pub unsafe fn free_typed(
         &self,
         (pfn, order, migrate_type): (Pfn, Order, MigrateType),
         owner: impl FnOnce() -> Option<&'static PcpLists<'static, P>>,

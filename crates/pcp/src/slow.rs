@@ -50,7 +50,9 @@ impl<P: Platform> PcpLists<'_, P> {
                 if using != Use::Not
                     && let Some(index) = self.take(guard.lists_mut(), list, (migrate_type, flags), using)
                 {
-                    self.zone.states().set(index, StateByte::allocated(order, migrate_type));
+                    // SAFETY: the block came off a list of this CPU, and is the caller's from here on.
+                    #[expect(unsafe_code, reason = "the list held the block")]
+                    unsafe { self.zone.state_table() }.set(index, StateByte::allocated(order, migrate_type));
                     return Some(self.pfn_of(index));
                 }
             } else {
@@ -206,7 +208,7 @@ impl<P: Platform> PcpLists<'_, P> {
         let Freed { index, order, migrate_type } = freed;
         let Some(list) = List::of(self.config.set, order, migrate_type) else {
             // Such blocks have no list in this set. The frame is the caller's, as if it had never been marked.
-            self.zone.free_bulk::<P>(order, &[index]);
+            self.give_listed(order, index);
             return;
         };
         if lists.push(list, index) {
@@ -220,7 +222,7 @@ impl<P: Platform> PcpLists<'_, P> {
         tune.overflowed = true;
         tune.doublings = tune.doublings.saturating_sub(1);
         if !lists.push(list, index) {
-            self.zone.free_bulk::<P>(order, &[index]);
+            self.give_listed(order, index);
         }
     }
 
@@ -248,10 +250,14 @@ impl<P: Platform> PcpLists<'_, P> {
             return 0;
         }
         let order = list.order();
+        #[expect(unsafe_code, reason = "the list holds the blocks")]
         let given = lists.take_oldest(list, blocks, |oldest| {
-            let given = match self.config.tuning {
-                Tuning::Bounded => self.zone.free_some::<P>(order, oldest),
-                _ => Given { done: oldest.len(), refused: self.zone.free_bulk::<P>(order, oldest) },
+            // SAFETY: what is on a list is listed for it, is on no other, and is taken off here.
+            let given = unsafe {
+                match self.config.tuning {
+                    Tuning::Bounded => self.zone.free_some::<P>(order, oldest),
+                    _ => Given { done: oldest.len(), refused: self.zone.free_bulk::<P>(order, oldest) },
+                }
             };
             debug_assert_eq!(given.refused, 0, "blocks on a list are marked as listed");
             given.done
@@ -261,28 +267,45 @@ impl<P: Platform> PcpLists<'_, P> {
         given
     }
 
+    /// Gives a block to the zone that is marked as listed and has no list.
+    pub(crate) fn give_listed(&self, order: Order, index: u32) {
+        // SAFETY: a free has marked the block, which the caller of that held, and no list has it.
+        #[expect(unsafe_code, reason = "the call that marked the block holds it")]
+        unsafe {
+            self.zone.free_bulk::<P>(order, &[index]);
+        }
+    }
+
     /// Frees where [`free_fast`](Self::free_fast) would not: answers signals, keeps the accounts, names a wrong free,
     /// goes to the zone.
     ///
     /// # Errors
     /// [`FreeError`] names the frame's state instead; nothing has changed.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[cold]
-    pub fn free_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub unsafe fn free_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let index = self.index_of(pfn);
         let Some(mut guard) = self.areas.enter() else {
             self.count_busy();
-            return self.zone.free::<P>(pfn, order);
+            // SAFETY: the caller's promise is passed on, here and below.
+            return unsafe { self.zone.free::<P>(pfn, order) };
         };
         let using = self.attend(guard.lists_mut());
-        let Some(byte) = self.zone.states().byte_at(index) else {
+        // SAFETY: the caller's promise is passed on.
+        let Some(byte) = unsafe { self.zone.state_table() }.byte_at(index) else {
             drop(guard);
-            return self.zone.free::<P>(pfn, order);
+            // SAFETY: as above.
+            return unsafe { self.zone.free::<P>(pfn, order) };
         };
         let state = StateByte::from_raw(byte.load(Ordering::Relaxed));
         let typed = state.migrate_type().filter(|&t| state == StateByte::allocated(order, t) && using == Use::Full);
         let Some((migrate_type, list)) = typed.and_then(|t| Some((t, List::of(self.config.set, order, t)?))) else {
             drop(guard);
-            return self.zone.free::<P>(pfn, order);
+            // SAFETY: as above.
+            return unsafe { self.zone.free::<P>(pfn, order) };
         };
         let freed = Freed { index: index as u32, order, migrate_type };
         if !freed.claim::<P>(byte) {

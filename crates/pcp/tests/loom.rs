@@ -8,6 +8,7 @@
 #![cfg(loom)]
 #![expect(clippy::disallowed_types, reason = "counters that live outside the models")]
 
+use pageblock_testkit::simulated::{SimulatedLists, SimulatedZone};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +70,7 @@ impl<const HARD: bool> Fixture<HARD> {
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
         let zone: &_ = Box::leak(Box::new(Zone::new::<Machine<HARD>>(config, storage).unwrap()));
-        zone.release(span).unwrap();
+        zone.release_simulated::<Machine<HARD>>(span).unwrap();
         let config = PcpConfig { sizing: Sizing::Fixed { batch: 1, high: 2 }, ..PcpConfig::new() };
         let lists: &_ = Box::leak(Box::new(PcpLists::model(config, zone, 2, 2)));
         let fixture = Self { zone, lists, way: PcpRef::new() };
@@ -95,8 +96,9 @@ impl<const HARD: bool> Fixture<HARD> {
     }
 
     fn free(&self, pfn: Pfn) -> Result<(), FreeError> {
-        let freed = self.way.free(pfn, Order::ZERO, || Some(self.lists));
-        if freed { Ok(()) } else { self.lists.free(pfn, Order::ZERO) }
+        // SAFETY: there is no memory behind the frames; the way leads to these lists.
+        let freed = unsafe { self.way.free(pfn, Order::ZERO, || Some(self.lists)) };
+        if freed { Ok(()) } else { self.lists.free_simulated(pfn, Order::ZERO) }
     }
 
     /// Every frame is free or on a list, and both agree.

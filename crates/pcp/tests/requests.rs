@@ -2,6 +2,7 @@
 //! CPU that is asked is kicked.
 #![cfg(not(loom))]
 
+use pageblock_testkit::simulated::{SimulatedLists, SimulatedZone};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -74,7 +75,7 @@ fn zone(first: u64) -> &'static Zone<'static> {
     let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
     let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
     let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-    zone.release(span).unwrap();
+    zone.release_simulated::<Machine>(span).unwrap();
     Box::leak(Box::new(zone))
 }
 
@@ -100,7 +101,7 @@ fn stock(lists: &Lists, cpu: u32, order: Order, blocks: usize) {
     on(cpu, || {
         let take = |_| lists.zone().alloc::<Machine>(order, Movable, AllocFlags::empty()).unwrap();
         let held: Vec<Pfn> = (0..blocks).map(take).collect();
-        held.into_iter().for_each(|pfn| lists.free(pfn, order).unwrap());
+        held.into_iter().for_each(|pfn| lists.free_simulated(pfn, order).unwrap());
     });
 }
 
@@ -143,7 +144,7 @@ fn a_drain_is_answered_when_all_lists_are_empty() {
         // The list may not serve meanwhile.
         let pfn = on(1, || alloc(&lists, Order::ZERO));
         assert!(lists.frames_on(CpuId::new(1)) < before, "each operation pays a part");
-        on(1, || lists.free(pfn, Order::ZERO)).unwrap();
+        on(1, || lists.free_simulated(pfn, Order::ZERO)).unwrap();
         parts += 1;
         assert!(parts < 100);
     }
@@ -180,10 +181,10 @@ fn of_two_isolations_both_have_to_end() {
     lists.begin_isolation();
     on(1, || lists.handle_kick());
     lists.end_isolation();
-    lists.free(a, Order::ZERO).unwrap();
+    lists.free_simulated(a, Order::ZERO).unwrap();
     assert_eq!(lists.frames(), 0, "one of the isolations goes on");
     lists.end_isolation();
-    lists.free(b, Order::ZERO).unwrap();
+    lists.free_simulated(b, Order::ZERO).unwrap();
     assert_eq!(lists.frames(), 1);
     lists.end_isolation(); // one too many does no harm
     conserved(&lists, 0);
@@ -194,9 +195,9 @@ fn of_two_isolations_both_have_to_end() {
 fn frames_of_another_zone_are_refused() {
     let [a, b] = [zone(0), zone(FRAMES)].map(|zone| lists_of(zone, PcpConfig::new(), 1));
     let pfn = alloc(&b, Order::ZERO);
-    assert_eq!(a.free(pfn, Order::ZERO), Err(FreeError::OutOfRange));
+    assert_eq!(a.free_simulated(pfn, Order::ZERO), Err(FreeError::OutOfRange));
     assert!(core::ptr::eq(a.zone(), a.zone()) && !core::ptr::eq(a.zone(), b.zone()));
-    assert_eq!(b.free(pfn, Order::ZERO), Ok(()));
+    assert_eq!(b.free_simulated(pfn, Order::ZERO), Ok(()));
     conserved(&a, 0);
     conserved(&b, 0);
 }
@@ -210,7 +211,7 @@ fn what_is_in_the_depot_is_on_a_list() {
         let held: Vec<Pfn> = (0..1000).map(|_| alloc(&lists, Order::ZERO)).collect();
         lists.quiesce(0).unwrap_err();
         on(1, || lists.handle_kick());
-        held.iter().for_each(|&pfn| lists.free(pfn, Order::ZERO).unwrap());
+        held.iter().for_each(|&pfn| lists.free_simulated(pfn, Order::ZERO).unwrap());
         let on_list = lists.frames_on(CpuId::new(0));
         assert!(
             lists.frames() >= on_list + 64,
@@ -219,16 +220,17 @@ fn what_is_in_the_depot_is_on_a_list() {
             lists.frames()
         );
         for &pfn in &held {
-            assert!(lists.free(pfn, Order::ZERO).is_err(), "{pfn} is freed twice");
+            assert!(lists.free_simulated(pfn, Order::ZERO).is_err(), "{pfn} is freed twice");
         }
-        let twice = held.iter().filter(|&&pfn| lists.free(pfn, Order::ZERO) == Err(FreeError::OnList)).count();
+        let twice =
+            held.iter().filter(|&&pfn| lists.free_simulated(pfn, Order::ZERO) == Err(FreeError::OnList)).count();
         assert_eq!(twice as u64, lists.frames());
         conserved(&lists, 0);
         // Another CPU takes a batch over.
         let (taken, before) = (on(1, || alloc(&lists, Order::ZERO)), lists.frames());
         assert_eq!((lists.frames_on(CpuId::new(1)), lists.frames() + lists.zone().free_frames()), (63, FRAMES - 1));
         assert!(before > 63 && held.contains(&taken));
-        on(1, || lists.free(taken, Order::ZERO)).unwrap();
+        on(1, || lists.free_simulated(taken, Order::ZERO)).unwrap();
         match way {
             0 => {
                 assert_eq!(lists.drain_all(), 1);
@@ -261,7 +263,7 @@ fn no_free_gives_back_more_than_a_part() {
         // Every third, so that no word of the map is whole.
         for pfn in (0..3).flat_map(|third| held.iter().skip(third).step_by(3)) {
             let before = lists.zone().free_frames();
-            lists.free(*pfn, order(log2)).unwrap();
+            lists.free_simulated(*pfn, order(log2)).unwrap();
             let given = (lists.zone().free_frames() - before) >> log2;
             assert!(given <= u64::from(config.call_limit), "order {log2}: {given} blocks");
         }
@@ -278,18 +280,18 @@ fn small_machines_have_lists() {
             let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
             let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
             let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-            zone.release(span).unwrap();
+            zone.release_simulated::<Machine>(span).unwrap();
             let lists = lists_of(Box::leak(Box::new(zone)), PcpConfig::new(), cpus);
             for cpu in 0..cpus {
                 on(cpu, || {
                     let pfn = alloc(&lists, Order::ZERO);
-                    lists.free(pfn, Order::ZERO).unwrap();
+                    lists.free_simulated(pfn, Order::ZERO).unwrap();
                     assert_eq!(lists.alloc(Order::ZERO, Movable), Some(pfn), "{mib} MiB, CPU {cpu} of {cpus}");
-                    lists.free(pfn, Order::ZERO).unwrap();
+                    lists.free_simulated(pfn, Order::ZERO).unwrap();
                     // Orders whose lists have no room are served as well, and lose nothing.
                     for log2 in 0..=10 {
                         let Some(pfn) = lists.alloc_slow(order(log2), Movable, AllocFlags::empty()) else { continue };
-                        lists.free(pfn, order(log2)).unwrap();
+                        lists.free_simulated(pfn, order(log2)).unwrap();
                     }
                 });
             }
@@ -304,7 +306,7 @@ fn with_batches(order: Order) -> (Lists, Vec<Pfn>) {
     let lists = machine();
     let take = |_| lists.zone().alloc::<Machine>(order, Movable, AllocFlags::empty()).unwrap();
     let blocks: Vec<Pfn> = (0..2048 >> order.as_u8()).map(take).collect();
-    on(0, || blocks.iter().for_each(|&pfn| lists.free(pfn, order).unwrap()));
+    on(0, || blocks.iter().for_each(|&pfn| lists.free_simulated(pfn, order).unwrap()));
     assert!(lists.frames_in_depot() > 0, "order {order}: batches are full");
     (lists, blocks)
 }
@@ -317,10 +319,10 @@ fn wrong_frees_are_named_on_every_cpu_while_a_batch_is_in_the_depot() {
         for cpu in [0, 1] {
             on(cpu, || {
                 for &pfn in &blocks {
-                    let twice = lists.free(pfn, order(o)).unwrap_err();
+                    let twice = lists.free_simulated(pfn, order(o)).unwrap_err();
                     assert!(matches!(twice, FreeError::OnList | FreeError::NotAllocated), "{twice:?}");
-                    assert!(lists.free(pfn, order(o + 1)).is_err(), "with a wrong order");
-                    assert!(o == 0 || lists.free(pfn.add(1), Order::ZERO).is_err(), "of a part");
+                    assert!(lists.free_simulated(pfn, order(o + 1)).is_err(), "with a wrong order");
+                    assert!(o == 0 || lists.free_simulated(pfn.add(1), Order::ZERO).is_err(), "of a part");
                 }
             });
         }
@@ -330,8 +332,8 @@ fn wrong_frees_are_named_on_every_cpu_while_a_batch_is_in_the_depot() {
         let held: Vec<Pfn> = on(1, || (0..8).map(|_| alloc(&lists, order(o))).collect());
         conserved(&lists, 8 << o);
         for pfn in held {
-            on(0, || assert_eq!(lists.free(pfn, order(o)), Ok(())));
-            on(1, || assert_eq!(lists.free(pfn, order(o)), Err(FreeError::OnList)));
+            on(0, || assert_eq!(lists.free_simulated(pfn, order(o)), Ok(())));
+            on(1, || assert_eq!(lists.free_simulated(pfn, order(o)), Err(FreeError::OnList)));
         }
         conserved(&lists, 0);
     }
@@ -348,7 +350,7 @@ fn a_cpu_that_leaves_while_batches_are_in_the_depot_loses_nothing() {
         let held = on(1, || alloc(&lists, order(o)));
         assert!(lists.frames_in_depot() < in_depot, "order {o}: from the depot");
         conserved(&lists, 1 << o);
-        on(1, || lists.free(held, order(o)).unwrap());
+        on(1, || lists.free_simulated(held, order(o)).unwrap());
         on(1, || lists.take_over(CpuId::new(0)).unwrap());
         on(1, || lists.quiesce(0).unwrap());
         assert_eq!((lists.frames(), lists.zone().free_frames()), (0, FRAMES));
@@ -376,7 +378,7 @@ fn a_kick_that_unwinds_in_the_middle_of_a_drain_takes_nothing_with_it() {
     on(0, || lists.handle_kick());
     on(1, || lists.handle_kick());
     let frame = on(0, || alloc(&lists, Order::ZERO));
-    on(0, || lists.free(frame, Order::ZERO).unwrap());
+    on(0, || lists.free_simulated(frame, Order::ZERO).unwrap());
     assert!(lists.frames_on(CpuId::new(0)) > 0, "on its list");
     on(0, || _ = lists.drain_all());
     on(1, || lists.handle_kick());

@@ -3,6 +3,7 @@
 //! `PCP_STRESS_STEPS=1000000 cargo test --release -p pageblock-pcp --test stress` runs for longer.
 #![cfg(not(loom))]
 
+use pageblock_testkit::simulated::{SimulatedLists, SimulatedZone};
 use std::mem::MaybeUninit;
 
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
@@ -28,7 +29,7 @@ impl<const N: usize> Fixture<N> {
         let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let zone = Zone::new::<Host<N>>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-        zone.release(span).unwrap();
+        zone.release_simulated::<Host<N>>(span).unwrap();
         let zone: &_ = Box::leak(Box::new(zone));
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Host<N>>::bytes(&config, span, CPUS)].leak();
         let lists = PcpLists::carve(config, zone, CPUS, &mut Carver::new(raw)).unwrap();
@@ -74,11 +75,11 @@ impl<const N: usize> Fixture<N> {
                 }
                 _ if !held.is_empty() => {
                     let (pfn, order) = held.swap_remove(random(held.len() as u64) as usize);
-                    self.lists.free(pfn, order).unwrap();
+                    self.lists.free_simulated(pfn, order).unwrap();
                     if random(64) == 0 {
                         // Freed twice. By now another CPU may have the frame, in a block of any order that is used
                         // here; this one is not.
-                        assert!(self.lists.free(pfn, Order::new(5).unwrap()).is_err());
+                        assert!(self.lists.free_simulated(pfn, Order::new(5).unwrap()).is_err());
                     }
                 }
                 _ => {}
@@ -117,7 +118,7 @@ fn stress<const N: usize>(config: PcpConfig) {
         Host::<N>::on_cpu(cpu, || fixture.lists.check()).unwrap().unwrap();
     }
     for (i, (pfn, order)) in held.into_iter().enumerate() {
-        Host::<N>::on_cpu(i as u32 % CPUS, || fixture.lists.free(pfn, order)).unwrap().unwrap();
+        Host::<N>::on_cpu(i as u32 % CPUS, || fixture.lists.free_simulated(pfn, order)).unwrap().unwrap();
     }
     fixture.lists.drain_all();
     for cpu in 0..CPUS {

@@ -13,11 +13,12 @@
 //! * [`caches`]: an owner of memory that it gives up, and breaks its word where told to.
 //! * [`owners`]: a hosted machine with owners of memory from the test.
 //! * [`host`]: a [`Platform`](pageblock_frame::Platform) over threads, and storage for an allocator's metadata.
+//! * [`simulated`]: freeing by number, where no memory is behind the frames.
 //! * [`conformance`]: points that every frame allocator should pass, run against ours and, with the feature `peers`,
 //!   those of others.
 //!
 //! # Where `unsafe` is
-//! In [`host`] and [`owners`] (the platform promises, and storage that outlives its content) and in the adapter
+//! In [`host`], [`owners`] and [`simulated`] (the platform promises, and storage that outlives its content) and in the adapter
 //! for a peer with a free that is an `unsafe fn`. Each block says why.
 
 #![deny(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod owners;
 pub mod regions;
 #[cfg(feature = "schedule")]
 pub mod schedule;
+pub mod simulated;
 #[cfg(feature = "proptest")]
 pub mod strategy;
 

@@ -5,6 +5,7 @@ use pageblock_buddy::{Zone, ZoneConfig};
 use pageblock_frame::{AllocFlags, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use pageblock_testkit::conformance::{Candidate, examine};
 use pageblock_testkit::host::Stored;
+use pageblock_testkit::simulated::SimulatedZone;
 
 struct Ours(Stored<Zone<'static>>);
 
@@ -14,7 +15,7 @@ impl Candidate for Ours {
     fn new(frames: u64) -> Self {
         let span = range((0, frames));
         let zone = subject::zone(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span));
-        assert_eq!(zone.release(span), Ok(frames));
+        assert_eq!(zone.release_simulated::<Machine>(span), Ok(frames));
         Self(zone)
     }
 
@@ -25,7 +26,7 @@ impl Candidate for Ours {
 
     fn free(&mut self, pfn: u64, order: u8) -> Result<(), String> {
         let order = Order::new(order).ok_or("Order")?;
-        self.0.free::<Machine>(Pfn::new(pfn), order).map_err(|error| {
+        self.0.free_simulated::<Machine>(Pfn::new(pfn), order).map_err(|error| {
             let name = format!("{error:?}");
             name.split([' ', '{', '(']).next().unwrap_or_default().to_string()
         })

@@ -1,6 +1,7 @@
 //! How migrate types fall back on one another: the choice of the victim, when a pageblock changes hands, and the
 //! high-order atomic reserve, rule by rule as Linux 6.1 (and 3.13) have them.
 
+use pageblock_testkit::simulated::SimulatedZone;
 use std::ops::Range;
 
 use pageblock_buddy::{Policy, Unreserve, Zone, ZoneConfig};
@@ -24,7 +25,7 @@ impl Scene {
         let mut config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span);
         (config.policy, config.max_order) = (policy, max_order);
         let scene = Self(subject::zone(config));
-        assert_eq!(scene.0.release(span), Ok(span.len()));
+        assert_eq!(scene.0.release_simulated::<Machine>(span), Ok(span.len()));
         for (block, &migrate_type) in types.iter().enumerate() {
             scene.retype(block as u64, migrate_type);
         }
@@ -243,7 +244,7 @@ fn a_change_of_type_is_one_pageblocks_own_matter() {
     // A free that completes both takes the free neighbour along, as in Linux 6.10.
     let order = PAGEBLOCK_ORDER;
     assert_eq!(scene.0.alloc_at::<Machine>(Scene::start(2), order), Ok(()));
-    assert_eq!(scene.0.free::<Machine>(Scene::start(2), order), Ok(()));
+    assert_eq!(scene.0.free_simulated::<Machine>(Scene::start(2), order), Ok(()));
     assert_eq!([2, 3].map(|block| scene.type_of(block)), [Unmovable; 2]);
     assert_eq!(scene.0.free_blocks()[9..=10], [0, 2]);
     assert_eq!(scene.0.check(), Ok(()));
@@ -253,7 +254,7 @@ fn a_change_of_type_is_one_pageblocks_own_matter() {
 fn the_reserve_has_a_limit() {
     let frames = 1_270_000;
     let zone = subject::zone(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), range((0, frames))));
-    assert_eq!(zone.release(range((0, frames))), Ok(frames));
+    assert_eq!(zone.release_simulated::<Machine>(range((0, frames))), Ok(frames));
     let blocks = (0..frames / PAGEBLOCK_FRAMES).map(Scene::start);
     assert_eq!(blocks.filter(|&pfn| zone.reserve_highatomic::<Machine>(pfn)).count(), 26);
     assert_eq!(zone.highatomic(), 13_312); // the last is added below the limit of 13,212
@@ -346,7 +347,7 @@ fn a_type_that_cannot_move_prefers_a_whole_pageblock_to_the_one_that_it_mixed_in
         assert_eq!(scene.0.take_short(), policy.keep_whole, "there is no whole pageblock");
         assert!(!scene.0.is_short());
         for frame in 0..512 {
-            assert_eq!(scene.0.free::<Machine>(Scene::start(1).add(frame), Order::ZERO), Ok(()));
+            assert_eq!(scene.0.free_simulated::<Machine>(Scene::start(1).add(frame), Order::ZERO), Ok(()));
         }
         assert_eq!(scene.plain(Unmovable).0, Some(expected));
         assert_eq!(scene.type_of(1) == Unmovable, policy.keep_whole);
@@ -380,7 +381,7 @@ fn in_linux_what_was_free_in_an_unclaimed_pageblock_is_lent_and_what_is_freed_la
     let mixings = |times: u64| (0..times).filter(|_| scene.plain(Unmovable).1.is_some()).count();
     assert_eq!(mixings(50), 1, "the first moves all 100");
     for frame in 200..210 {
-        assert_eq!(scene.0.free::<Machine>(Scene::start(0).add(frame), Order::ZERO), Ok(()));
+        assert_eq!(scene.0.free_simulated::<Machine>(Scene::start(0).add(frame), Order::ZERO), Ok(()));
     }
     assert_eq!((mixings(50), mixings(1)), (0, 1), "the others were freed to the pageblock's own type");
     // The rest of a block that a movable request takes from is its, too.
@@ -428,7 +429,7 @@ fn a_refill_falls_back_for_its_whole_batch() {
         assert_eq!((got, events, scene.0.check()), (24, fallbacks, Ok(())), "{policy:?}");
         slots[..24].sort_unstable();
         assert!(slots[..24].iter().copied().eq(512 + 8..512 + 32));
-        assert_eq!(scene.0.free_bulk::<Machine>(Order::ZERO, &slots[..24]), 0);
+        assert_eq!(scene.0.free_bulk_simulated::<Machine>(Order::ZERO, &slots[..24]), 0);
         assert_eq!((scene.0.free_frames(), scene.0.check()), (24, Ok(())));
     }
 }

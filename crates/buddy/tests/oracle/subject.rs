@@ -3,6 +3,7 @@
 use pageblock_buddy::{FreeError, SplitError, Unreserve, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind};
 use pageblock_testkit::host::{Host, Stored, is_balanced};
+use pageblock_testkit::simulated::SimulatedZone;
 use pageblock_testkit::{Counts, Driver, FreeFault, Op, Oracle, Subject, decompose};
 
 /// The platform of these tests: it counts saved interrupt states.
@@ -75,7 +76,7 @@ impl Shape {
         let zone = zone(config);
         let mut oracle = Oracle::new(span);
         for &part in self.managed {
-            assert_eq!(zone.release(range(part)), Ok(part.1 - part.0), "{}", self.name);
+            assert_eq!(zone.release_simulated::<Machine>(range(part)), Ok(part.1 - part.0), "{}", self.name);
             oracle.manage(range(part));
         }
         zone.mark_absent(span, pageblock_buddy::Absent::Hole);
@@ -136,7 +137,7 @@ impl Subject for ZoneSubject {
     }
 
     fn free(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeFault> {
-        self.0.free::<Machine>(pfn, order).map_err(fault)
+        self.0.free_simulated::<Machine>(pfn, order).map_err(fault)
     }
 
     fn free_frames(&self) -> u64 {
@@ -178,7 +179,7 @@ impl Subject for ZoneSubject {
     }
 
     fn split(&mut self, pfn: Pfn, order: Order, to: Order) -> Option<bool> {
-        match self.0.split::<Machine>(pfn, order, to) {
+        match self.0.split_simulated::<Machine>(pfn, order, to) {
             Ok(()) => Some(true),
             Err(SplitError::Block(_) | SplitError::Order) => Some(false),
             Err(_) => None,
@@ -186,7 +187,7 @@ impl Subject for ZoneSubject {
     }
 
     fn free_run(&mut self, range: PfnRange) -> Option<Result<(), FreeFault>> {
-        Some(self.0.free_range::<Machine>(range).map_err(fault))
+        Some(self.0.free_range_simulated::<Machine>(range).map_err(fault))
     }
 
     fn alloc_bulk(&mut self, order: Order, count: usize, migrate_type: MigrateType) -> Option<Vec<Pfn>> {
@@ -197,7 +198,7 @@ impl Subject for ZoneSubject {
 
     fn free_bulk(&mut self, pfns: &[Pfn], order: Order) -> usize {
         let indices: Vec<u32> = pfns.iter().map(|&pfn| self.0.index_of(pfn).unwrap()).collect();
-        self.0.free_bulk::<Machine>(order, &indices)
+        self.0.free_bulk_simulated::<Machine>(order, &indices)
     }
 
     fn isolate(&mut self, pfn: Pfn) -> bool {
@@ -222,6 +223,6 @@ impl Subject for ZoneSubject {
     }
 
     fn add_memory(&mut self, range: PfnRange) -> bool {
-        self.0.release(range).is_ok()
+        self.0.release_simulated::<Machine>(range).is_ok()
     }
 }

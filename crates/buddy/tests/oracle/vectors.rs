@@ -5,6 +5,7 @@ use pageblock_buddy::{
     unusable_free_index,
 };
 use pageblock_frame::{AllocFlags, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use pageblock_testkit::simulated::SimulatedZone;
 
 use crate::subject::{self, Machine, range};
 
@@ -77,7 +78,7 @@ fn reserves_lower_the_mark() {
 #[test]
 fn a_frame_more_than_the_mark_must_stay() {
     let zone = subject::zone(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), range((0, 4096))));
-    assert_eq!(zone.release(range((0, 4096))), Ok(4096));
+    assert_eq!(zone.release_simulated::<Machine>(range((0, 4096))), Ok(4096));
     zone.set_lowmem_reserve([0, 0, 0, 96]);
     let ok = |log2, mark, limit| zone.watermark_ok(order(log2), mark, limit, AllocFlags::empty());
     assert!(ok(0, 4095, ZoneKind::Normal) && !ok(0, 4096, ZoneKind::Normal));
@@ -108,7 +109,7 @@ fn indices_of_fragmentation() {
 #[test]
 fn a_single_frame_out_of_the_largest_block_leaves_one_block_of_each_order() {
     let zone = subject::zone(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), range((0, 1024))));
-    assert_eq!(zone.release(range((0, 1024))), Ok(1024));
+    assert_eq!(zone.release_simulated::<Machine>(range((0, 1024))), Ok(1024));
     let pfn = zone.alloc::<Machine>(Order::ZERO, MigrateType::Movable, AllocFlags::empty());
     assert_eq!(pfn, Some(Pfn::new(0)));
     let mut expected = [0; Order::COUNT];

@@ -4,7 +4,7 @@ use pageblock_buddy::{BlockView, Held, count_free_blocks};
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode};
 use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_frame::{
-    BLOCK_WORDS, FrameState, Hooks, MigrateType, Order, PAGEBLOCK_ORDER, PfnRange, Platform, StateTable,
+    BLOCK_WORDS, FrameState, Hooks, MigrateType, Order, PAGEBLOCK_ORDER, PfnRange, Platform, StateView,
 };
 
 use super::fast;
@@ -88,7 +88,7 @@ fn is_usable<P: Platform, M: Migrate>(
 struct Sight<'m> {
     base: u32,
     map: [u64; BLOCK_WORDS],
-    states: StateTable<'m>,
+    states: StateView<'m>,
 }
 
 impl Sight<'_> {

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use pageblock_buddy::{Held, obstacle_of};
 use pageblock_frame::migration::Migrate;
-use pageblock_frame::{FrameState, MigrateType, Pageblock, Platform, StateTable};
+use pageblock_frame::{FrameState, MigrateType, Pageblock, Platform, StateView};
 
 use super::run::Run;
 use crate::choice::{Appraisal, Sources as Suitable, appraise};
@@ -163,7 +163,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
 
 /// The first frame of a pageblock that heads a block; nearly always its first.
 #[inline(always)]
-fn first_head(states: StateTable<'_>, block: u32) -> Option<NonZeroU16> {
+fn first_head(states: StateView<'_>, block: u32) -> Option<NonZeroU16> {
     if states.get(block * BLOCK).is_head() {
         return number(0);
     }

@@ -3,6 +3,7 @@
 //! The page and one frame make the pair that is wanted; the frame begins on CPU 0's list. CPU 1 asks for that list,
 //! as the facade does before it takes a range, and works on whether or not CPU 0 has answered.
 
+use pageblock_testkit::simulated::{SimulatedLists, SimulatedZone};
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
@@ -91,7 +92,7 @@ impl Fixture {
     }
 
     fn free(&self, pfn: Pfn) {
-        self.lists.free(pfn, Order::ZERO).expect("the caller's own frame");
+        self.lists.free_simulated(pfn, Order::ZERO).expect("the caller's own frame");
     }
 
     /// Looks, in a call of the scanner's, whether CPU 0 has answered.
@@ -215,7 +216,7 @@ fn a_range_is_emptied_while_a_list_has_a_frame_of_it() {
         if result.is_ok() {
             assert!(kept.is_none_or(|pfn| !PAIR.contains(pfn)), "{kept:?} is the scanner's");
             fixture.nothing_of_the_pair();
-            fixture.zone.free_range::<TwoCpus>(PAIR).unwrap();
+            fixture.zone.free_range_simulated::<TwoCpus>(PAIR).unwrap();
         }
         fixture.on(0, |f| kept.into_iter().for_each(|pfn| f.free(pfn)));
         fixture.settled(0);
@@ -264,7 +265,7 @@ fn a_withheld_pageblock_gets_its_frames_back_and_keeps_them() {
         fixture.lists.end_isolation();
         fixture.settled(PAIR.len());
         fixture.nothing_of_the_pair();
-        fixture.zone.free::<TwoCpus>(PAIR.start, Order::new(1).unwrap()).unwrap();
+        fixture.zone.free_simulated::<TwoCpus>(PAIR.start, Order::new(1).unwrap()).unwrap();
         fixture.settled(0);
     });
     happened(&[

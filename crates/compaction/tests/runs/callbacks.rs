@@ -1,6 +1,7 @@
 //! Every call of the migrator fails, unwinds or re-enters, one at a time: no frame is lost, no lock is held, and the
 //! next run works.
 
+use pageblock_testkit::simulated::SimulatedZone;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -64,9 +65,9 @@ impl<'a> Injector<'a> {
         assert_eq!(outcome.captured, None);
         let range = PfnRange::from_len(zone.base().add(512), 512);
         if inner.alloc_contig_range::<P, _>(zone, self.inner(), range, MigrateMode::Sync).is_ok() {
-            zone.free_range::<P>(range).unwrap();
+            zone.free_range_simulated::<P>(range).unwrap();
         }
-        got.into_iter().for_each(|pfn| zone.free::<P>(pfn, order(0)).unwrap());
+        got.into_iter().for_each(|pfn| zone.free_simulated::<P>(pfn, order(0)).unwrap());
     }
 }
 
@@ -148,7 +149,7 @@ fn each_call(name: &str, act: Act, step: u64, work: impl Fn(&Scene, &Injector<'_
         let range = PfnRange::from_len(scene.zone.base().add(1024), 512);
         let taken = after.alloc_contig_range::<P, _>(&scene.zone, &scene.owner, range, MigrateMode::Sync);
         assert_eq!(taken, Ok(()), "{name}, call {at}");
-        scene.zone.free_range::<P>(range).unwrap();
+        scene.zone.free_range_simulated::<P>(range).unwrap();
         recovered(&scene, false, name);
         if calls <= at {
             return calls;
@@ -181,7 +182,7 @@ fn the_default_run_survives_every_call() {
     for act in ACTS {
         let calls = each_call(&format!("{act:?}"), act, 1, |scene, migrator| {
             let outcome = Compactor::new(Config::default()).run::<P, _>(&scene.zone, migrator, &direct());
-            outcome.captured.into_iter().for_each(|pfn| scene.zone.free::<P>(pfn, order(9)).unwrap());
+            outcome.captured.into_iter().for_each(|pfn| scene.zone.free_simulated::<P>(pfn, order(9)).unwrap());
         });
         assert!(calls > 30, "{calls} calls show nothing");
     }
@@ -194,7 +195,7 @@ fn a_range_survives_every_call() {
             let range = PfnRange::from_len(scene.zone.base().add(1000), 600);
             let compactor = Compactor::new(Config::default());
             if compactor.alloc_contig_range::<P, _>(&scene.zone, migrator, range, MigrateMode::Sync).is_ok() {
-                scene.zone.free_range::<P>(range).unwrap();
+                scene.zone.free_range_simulated::<P>(range).unwrap();
             }
         });
     }
@@ -250,7 +251,10 @@ unsafe impl Migrate for Impatient<'_> {
         assert_eq!(self.scene.owner.put_back(pfn, order), PutBack::Kept);
         assert_eq!(self.scene.owner.disown(pfn), Disowned::Now);
         if self.says == PutBack::Kept {
-            self.scene.zone.free::<P>(pfn, order).expect("the block is allocated again when `put_back` is called");
+            self.scene
+                .zone
+                .free_simulated::<P>(pfn, order)
+                .expect("the block is allocated again when `put_back` is called");
         }
         self.says
     }

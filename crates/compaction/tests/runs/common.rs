@@ -2,6 +2,7 @@
 
 use core::cell::RefCell;
 use core::mem::MaybeUninit;
+use pageblock_testkit::simulated::SimulatedZone;
 use std::collections::BTreeMap;
 
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
@@ -39,7 +40,7 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn new(blocks: u64) -> Self {
         Self::ragged(PfnRange::from_len(Pfn::new(0x1000), blocks * 512), |zone, span| {
-            zone.release(span).unwrap();
+            zone.release_simulated::<P>(span).unwrap();
         })
     }
 
@@ -79,11 +80,11 @@ impl Scene {
         let pages: Vec<_> = self.owner.pages().iter().map(|(pfn, page)| (*pfn, page.order)).collect();
         for (pfn, order) in pages.into_iter().filter(|(pfn, _)| wanted(*pfn)) {
             assert_eq!(self.owner.disown(pfn), Disowned::Now);
-            self.zone.free::<P>(pfn, order).unwrap();
+            self.zone.free_simulated::<P>(pfn, order).unwrap();
         }
         self.held.borrow_mut().retain(|&(pfn, order)| {
             if wanted(pfn) {
-                self.zone.free::<P>(pfn, order).unwrap();
+                self.zone.free_simulated::<P>(pfn, order).unwrap();
             }
             !wanted(pfn)
         });

@@ -7,6 +7,7 @@ use pageblock_compaction::{
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{Gfp, MigrateType, NodeId, ZoneKind};
 use pageblock_testkit::host::record;
+use pageblock_testkit::simulated::SimulatedZone;
 
 use crate::common::{P, Scene, order};
 
@@ -37,7 +38,7 @@ fn the_second_zone_serves() {
     let outcome = compact_zones::<P, _>(zones, &request, &second.owner);
     assert_eq!(outcome.result, CompactResult::Success);
     settle::<P>(zones[1], &request, &outcome, Got::Block);
-    assert!(second.zone.free::<P>(outcome.captured.unwrap(), order(9)).is_ok());
+    assert!(second.zone.free_simulated::<P>(outcome.captured.unwrap(), order(9)).is_ok());
     assert_eq!((compactors[1].vmstat().stall, compactors[1].vmstat().success), (1, 1));
     // The first zone failed and is left alone for a while.
     assert!(compactors[0].deferral().is_deferred(order(9)));

@@ -1,5 +1,6 @@
 //! Runs under an owner that breaks: nothing is lost, nothing is given twice, and the zone agrees with itself.
 
+use pageblock_testkit::simulated::SimulatedZone;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -44,8 +45,8 @@ impl State {
         let scene = if self.ragged {
             let span = PfnRange::from_len(Pfn::new(0x1000 + 37), self.blocks * 512 + 91);
             Scene::ragged(span, |zone, span| {
-                zone.release(PfnRange::new(span.start, span.start.add(600))).unwrap();
-                zone.release(PfnRange::new(span.start.add(603), span.end)).unwrap();
+                zone.release_simulated::<P>(PfnRange::new(span.start, span.start.add(600))).unwrap();
+                zone.release_simulated::<P>(PfnRange::new(span.start.add(603), span.end)).unwrap();
             })
         } else {
             Scene::new(self.blocks)
@@ -150,11 +151,11 @@ proptest! {
             let mut taken = taken.lock().unwrap();
             taken.extend(scene.zone.alloc::<P>(order(0), MigrateType::Unmovable, AllocFlags::empty()));
             if taken.len() > 5 {
-                scene.zone.free::<P>(taken.swap_remove(2), order(0)).unwrap();
+                scene.zone.free_simulated::<P>(taken.swap_remove(2), order(0)).unwrap();
             }
             let victim = scene.owner.pages().iter().find(|(_, page)| page.tag % 7 == 3).map(|(pfn, p)| (*pfn, p.order));
             if let Some((pfn, o)) = victim && scene.owner.disown(pfn) == Disowned::Now {
-                scene.zone.free::<P>(pfn, o).unwrap();
+                scene.zone.free_simulated::<P>(pfn, o).unwrap();
             }
         });
         let (_, events) = record(|| {
@@ -164,7 +165,7 @@ proptest! {
                 if let Some(pfn) = outcome.captured {
                     let o = request.order.unwrap();
                     assert!(pfn.is_aligned(o));
-                    scene.zone.free::<P>(pfn, o).unwrap();
+                    scene.zone.free_simulated::<P>(pfn, o).unwrap();
                 }
                 sound(&scene);
             }
@@ -177,7 +178,7 @@ proptest! {
             prop_assert_eq!(kept.get(&page.tag), Some(&page.order));
         }
         for (pfn, o) in &still {
-            prop_assert!(scene.zone.free::<P>(*pfn, *o).is_ok());
+            prop_assert!(scene.zone.free_simulated::<P>(*pfn, *o).is_ok());
         }
     }
 
@@ -192,7 +193,7 @@ proptest! {
             // Frees what it has lent: refused. Frees what it has not: done.
             let pages: Vec<_> = scene.owner.pages().iter().map(|(pfn, page)| (*pfn, page.order)).collect();
             for (pfn, o) in pages.iter().step_by(17) {
-                let _ = scene.zone.free::<P>(*pfn, *o);
+                let _ = scene.zone.free_simulated::<P>(*pfn, *o);
             }
         });
         for (request, config) in &requests {
@@ -200,7 +201,7 @@ proptest! {
             let outcome = compactor.run::<P, _>(&scene.zone, &faulty, request);
             scene.zone.check().unwrap();
             if let Some(pfn) = outcome.captured {
-                scene.zone.free::<P>(pfn, request.order.unwrap()).unwrap();
+                scene.zone.free_simulated::<P>(pfn, request.order.unwrap()).unwrap();
             }
             sound(&scene);
         }
@@ -224,7 +225,7 @@ proptest! {
         for _ in 0..3 {
             let outcome = compactor.run::<P, _>(&scene.zone, &scene.owner, &request);
             if let Some(pfn) = outcome.captured {
-                scene.zone.free::<P>(pfn, request.order.unwrap()).unwrap();
+                scene.zone.free_simulated::<P>(pfn, request.order.unwrap()).unwrap();
             }
             sound(&scene);
         }
@@ -253,7 +254,7 @@ proptest! {
         scene.verify();
         if result.is_ok() {
             prop_assert!(scene.owner.pages().range(range.start..range.end).next().is_none());
-            scene.zone.free_range::<P>(range).unwrap();
+            scene.zone.free_range_simulated::<P>(range).unwrap();
             sound(&scene);
         }
         prop_assert!(scene.zone.free_frames() >= free);
@@ -271,7 +272,7 @@ fn scanners_stay_inside_a_zone_that_does_not_begin_at_a_pageblock() {
             for request in [Request::command(), Request::kcompactd(order(9))] {
                 let span = PfnRange::from_len(Pfn::new(0x1000 + 37), frames);
                 let scene = Scene::ragged(span, |zone, span| {
-                    zone.release(span).unwrap();
+                    zone.release_simulated::<P>(span).unwrap();
                 });
                 scene.fill(MigrateType::Movable);
                 scene.free_where(|pfn| pfn < span.start.add(64) && pfn.as_u64() % 2 == 0);
@@ -307,6 +308,6 @@ fn a_movable_range_can_be_had_whole() {
     sound(&scene);
     assert_eq!(scene.contents(), before);
     assert_eq!(scene.zone.free_frames(), 8 * 256 - 800 + 400 - 400);
-    scene.zone.free_range::<P>(range).unwrap();
+    scene.zone.free_range_simulated::<P>(range).unwrap();
     sound(&scene);
 }

@@ -1,5 +1,6 @@
 //! What a run looks at, asks, remembers and reports, in figures.
 
+use pageblock_testkit::simulated::SimulatedZone;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -105,7 +106,7 @@ fn pageblocks_without_movable_pages_are_scanned_a_block_at_a_time() {
         // singles, every eight frames four free.
         let large = scene.zone.base();
         scene.zone.alloc_at::<P>(large, order(10)).unwrap();
-        scene.zone.states().set(scene.zone.index_of(large).unwrap(), StateByte::allocated(order(10), Unmovable));
+        scene.zone.set_state_simulated::<P>(large, StateByte::allocated(order(10), Unmovable));
         scene.fill(Unmovable);
         scene.free_where(|pfn| pfn.as_u64() % 8 < 4);
         let outcome = Compactor::new(config).run::<P, _>(&scene.zone, &scene.owner, &Request::command());
@@ -185,7 +186,7 @@ fn a_group_with_a_pageblock_that_cannot_be_emptied_is_left_before_a_page_is_aske
     scene.free_where(|pfn| kernels.contains(&pfn));
     for pfn in kernels.iter().copied() {
         scene.zone.alloc_at::<P>(pfn, Order::ZERO).unwrap();
-        scene.zone.states().set(scene.zone.index_of(pfn).unwrap(), StateByte::allocated(Order::ZERO, Unmovable));
+        scene.zone.set_state_simulated::<P>(pfn, StateByte::allocated(Order::ZERO, Unmovable));
     }
     scene.free_where(|pfn| pfn.as_u64() % 2 == 1);
     let migrator = Reluctant::new(&scene);

@@ -6,6 +6,7 @@ use pageblock_compaction::{Compactor, Config, Origin, Patches, Priority, Request
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::Pfn;
 use pageblock_frame::trace::CompactResult;
+use pageblock_testkit::simulated::SimulatedZone;
 
 #[test]
 fn a_scattered_zone_yields_a_huge_block() {
@@ -23,7 +24,7 @@ fn a_scattered_zone_yields_a_huge_block() {
         match outcome.captured {
             Some(pfn) => {
                 assert!(pfn.is_aligned(order(9)));
-                scene.zone.free::<common::P>(pfn, order(9)).unwrap();
+                scene.zone.free_simulated::<common::P>(pfn, order(9)).unwrap();
             }
             None => assert!(!config.capture, "{name}"),
         }
@@ -72,7 +73,7 @@ fn every_order_can_be_made() {
             }
             if let Some(pfn) = outcome.captured {
                 assert!(pfn.is_aligned(order(o)), "{name}");
-                scene.zone.free::<common::P>(pfn, order(o)).unwrap();
+                scene.zone.free_simulated::<common::P>(pfn, order(o)).unwrap();
             }
             scene.verify();
         }

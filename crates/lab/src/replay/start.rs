@@ -1,6 +1,7 @@
 //! The start: every frame as it was recorded, in the model of Linux and in our zones.
 
 use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn, PfnRange, StateByte};
+use pageblock_testkit::simulated::SimulatedZone;
 
 use super::cpu::Recorded as Cpu;
 use super::layout::{ZoneLayout, top};
@@ -88,14 +89,12 @@ fn hold(zone: &pageblock_buddy::Zone<'_>, range: PfnRange, kind: u8) -> Result<(
         zone.alloc_at::<Cpu>(pfn, order)?;
         if order > Order::ZERO {
             // The block was handed out just now with this order, so that it can be split.
-            let _ = zone.split::<Cpu>(pfn, order, Order::ZERO);
+            let _ = zone.split_simulated::<Cpu>(pfn, order, Order::ZERO);
         }
         let byte = StateByte::allocated(Order::ZERO, type_of(kind));
         for frame in at..at + order.frames() {
             // The frames are this caller's: it says of which type they are.
-            if let Some(index) = zone.index_of(Pfn::new(frame)) {
-                zone.states().set(index, byte);
-            }
+            zone.set_state_simulated::<Cpu>(Pfn::new(frame), byte);
         }
         at += order.frames();
     }

@@ -7,6 +7,7 @@ use pageblock::{
 use pageblock_frame::Hooks as _;
 use pageblock_frame::trace::Event;
 use pageblock_testkit::host::record;
+use pageblock_testkit::simulated::SimulatedZone;
 
 use crate::machine::{Booted, MIB, boot_on, memory, order, zone};
 use crate::pressed::{self, Pressed};
@@ -65,7 +66,7 @@ fn a_request_that_reclaim_helps_does_not_mix() {
     pressed::meanwhile(move || {
         // One pageblock comes back, and is movable from now on.
         normal.set_block_type::<Pressed>(start, MigrateType::Movable).unwrap();
-        (1..16).for_each(|at| normal.free::<Pressed>(start.add(at), order(0)).unwrap());
+        (1..16).for_each(|at| normal.free_simulated::<Pressed>(start.add(at), order(0)).unwrap());
         3_000_000
     });
     take(&frames, Gfp::HIGHUSER_MOVABLE);

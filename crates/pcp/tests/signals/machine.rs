@@ -1,5 +1,6 @@
 //! One CPU, whose interrupts are signals, and a zone with its lists.
 
+use pageblock_testkit::simulated::{SimulatedLists, SimulatedZone};
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -62,7 +63,7 @@ impl Fixture {
         let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let zone = Zone::new::<Machine>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-        zone.release(span).unwrap();
+        zone.release_simulated::<Machine>(span).unwrap();
         let zone: &_ = Box::leak(Box::new(zone));
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Machine>::bytes(&config, span, 1)].leak();
         let lists = PcpLists::carve(config, zone, 1, &mut Carver::new(raw)).unwrap();
@@ -82,6 +83,6 @@ impl Fixture {
     }
 
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.lists.free(pfn, order)
+        self.lists.free_simulated(pfn, order)
     }
 }

@@ -1,5 +1,6 @@
 //! A zone with the lists of one CPU.
 
+use pageblock_testkit::simulated::{SimulatedLists, SimulatedZone};
 use std::mem::MaybeUninit;
 
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
@@ -30,7 +31,7 @@ impl Machine {
         let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, Order::MAX)].leak();
         let storage = ZoneStorage::carve(span, Order::MAX, &mut Carver::new(raw)).unwrap();
         let zone = Zone::new::<Quiet>(ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), span), storage).unwrap();
-        zone.release(span).unwrap();
+        zone.release_simulated::<Quiet>(span).unwrap();
         let zone: &_ = Box::leak(Box::new(zone));
         let raw = vec![MaybeUninit::uninit(); PcpLists::<Quiet>::bytes(&config, span, 1)].leak();
         let lists = PcpLists::carve(config, zone, 1, &mut Carver::new(raw)).unwrap();
@@ -51,7 +52,7 @@ impl Machine {
     /// Frees a block; returns how many frames went back to the zone by that.
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> u64 {
         let before = self.zone.free_frames();
-        self.lists.free(pfn, order).unwrap();
+        self.lists.free_simulated(pfn, order).unwrap();
         self.zone.free_frames() - before
     }
 

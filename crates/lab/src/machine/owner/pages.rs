@@ -2,6 +2,7 @@
 
 use pageblock::AllocError;
 use pageblock_frame::{DescFlags, Gfp, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn};
+use pageblock_testkit::simulated::SimulatedZone;
 
 use super::holder::{Holder, Name, Space};
 use super::memory::Memory;
@@ -109,7 +110,7 @@ impl Memory {
     /// Tells the allocator that the frames of a huge page are single ones now.
     fn allocator_splits(&self, pfn: Pfn) -> bool {
         let mut zones = self.zones().iter();
-        zones.any(|zone| zone.split::<super::Sim>(pfn, PAGEBLOCK_ORDER, Order::ZERO).is_ok())
+        zones.any(|zone| zone.split_simulated::<super::Sim>(pfn, PAGEBLOCK_ORDER, Order::ZERO).is_ok())
     }
 
     /// A page was used: if it is of a stream that is too long, it goes first. True if so.
