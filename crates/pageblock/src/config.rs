@@ -72,6 +72,9 @@ pub enum Experiment {
     /// [`ZoneSpreading::Throughout`], which reclaims and compacts instead.
     #[cfg(feature = "history")]
     StallOrder(u8),
+    /// The longest stall in nanoseconds. The patch as posted has `HZ/50`, 20 ms; the version before it had `HZ/10`.
+    #[cfg(feature = "history")]
+    StallLimit(u64),
     /// The order of the slow path's measures.
     #[cfg(feature = "history")]
     SlowPath(SlowPath),
@@ -292,6 +295,8 @@ impl Config {
             Experiment::FairZones(policy) => self.history.fair = policy,
             #[cfg(feature = "history")]
             Experiment::StallOrder(order) => self.history.stall_order = order,
+            #[cfg(feature = "history")]
+            Experiment::StallLimit(limit) => self.history.stall_limit = limit,
             #[cfg(feature = "history")]
             Experiment::SlowPath(form) => self.history.slow_path = form,
         }

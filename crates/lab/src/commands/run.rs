@@ -9,11 +9,11 @@ use crate::output::{Console, print};
 use crate::workload::{
     highalloc,
     pcp::{self, Kind, PcpArgs},
-    stress_highalloc, thpfioscale, timedmunlock, tiobench, two_files,
+    stress_highalloc, thpfioscale, timedmunlock, tiobench, two_files, works,
 };
 
-/// Every experiment, and its description.
-const LIST: [(&str, &str); 9] = [
+/// Every experiment, and what it does.
+const LIST: [(&str, &str); 10] = [
     ("highalloc", "huge pages out of a fragmented memory, beside Linux 6.1"),
     ("stress-highalloc", "huge pages on a busy machine, by compaction patches"),
     ("thpfioscale", "small files, then huge pages: how often types are mixed"),
@@ -23,6 +23,7 @@ const LIST: [(&str, &str); 9] = [
     ("fsmark", "empty files, which only allocate: the negative control"),
     ("tiobench", "files twice as large as memory: throughput and scanning"),
     ("two-files", "whether a second working set becomes resident"),
+    ("works", "every published table of the five works, beside ours"),
 ];
 
 #[cfg(feature = "experiments")]
@@ -71,6 +72,8 @@ pub(crate) enum Experiment {
     Tiobench(tiobench::TiobenchArgs),
     /// A file read once, then a second one again and again (Fair zone policy, 2014): whether it becomes resident
     TwoFiles(two_files::TwoFilesArgs),
+    /// Every table of the five works, row by row: published, measured, direction, factor
+    Works(works::WorksArgs),
 }
 
 /// Runs the experiment and prints its tables, or prints the list of them.
@@ -100,6 +103,7 @@ fn experiment(args: &RunArgs) -> anyhow::Result<()> {
         Experiment::Fsmark(args) => pcp::run(Kind::Fsmark, args),
         Experiment::Tiobench(args) => tiobench::run(args),
         Experiment::TwoFiles(args) => two_files::run(args),
+        Experiment::Works(args) => works::run(args),
     }
 }
 

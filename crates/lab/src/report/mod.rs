@@ -22,7 +22,6 @@ pub(crate) use perfetto::perfetto;
 #[cfg(feature = "experiments")]
 pub(crate) use plots::{CELL, draw_row};
 #[cfg(feature = "experiments")]
-pub(crate) use tables::trimmed;
 pub(crate) use tables::{plain, tables};
 pub(crate) use verdict::verdict;
 

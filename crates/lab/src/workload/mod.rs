@@ -6,8 +6,10 @@
 //! * [`timedmunlock`]: munlock batching (2013), the time that munlock of a large area takes
 //! * [`thpfioscale`]: Fragmentation avoidance and stalls (2018), mixing of migrate types while small files fill memory
 //! * [`tiobench`]: Fair zone policy (2014), throughput and scanning by zone of streams twice as large as memory
-//! * [`two_files`]: Fair zone policy (2014), whether a second working set takes the place of the first.
+//! * [`two_files`]: Fair zone policy (2014), whether a second working set takes the place of the first
+//! * [`works`]: all of these, row by row beside what was published.
 
+mod figure;
 pub(crate) mod highalloc;
 mod jobs;
 mod options;
@@ -18,3 +20,4 @@ pub(crate) mod thpfioscale;
 pub(crate) mod timedmunlock;
 pub(crate) mod tiobench;
 pub(crate) mod two_files;
+pub(crate) mod works;

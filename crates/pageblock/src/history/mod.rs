@@ -47,13 +47,16 @@ pub(crate) struct Settings {
     pub(crate) fair: FairPolicy,
     /// Requests stall before they mix below this order; 0: none does.
     pub(crate) stall_order: u8,
+    /// Longest stall, in nanoseconds.
+    pub(crate) stall_limit: u64,
     /// Patches of the series of 2018 that a preset asked for.
     pub(crate) patches: u8,
 }
 
 impl Settings {
     pub(crate) const fn new() -> Self {
-        Self { slow_path: SlowPath::Linux6_1, fair: FairPolicy::Off, stall_order: 0, patches: 0 }
+        let (slow_path, fair) = (SlowPath::Linux6_1, FairPolicy::Off);
+        Self { slow_path, fair, stall_order: 0, stall_limit: STALL_LIMIT, patches: 0 }
     }
 
     /// For `ZoneConfig`.

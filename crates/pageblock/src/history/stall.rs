@@ -18,14 +18,12 @@ use crate::PageAllocator;
 use crate::request::Request;
 use crate::slowpath::wake_kswapd;
 
-/// Longest stall, in nanoseconds: 20 ms (`HZ/50`).
+/// Longest stall, in nanoseconds: 20 ms (`HZ/50`). [`Experiment::StallLimit`](crate::Experiment::StallLimit) sets another.
 pub const STALL_LIMIT: u64 = 20_000_000;
 /// Classes of durations that [`Stalls`] tells apart.
 pub const STALL_BUCKETS: usize = 6;
 /// One class, in nanoseconds: a tick of a kernel with 250 a second, the unit in which the patch's author counted.
 const TICK: u64 = 4_000_000;
-/// Waits shorter than this, in nanoseconds, were none.
-const LEAST: u64 = 1_000;
 
 /// Stalls since boot.
 ///
@@ -37,13 +35,13 @@ const LEAST: u64 = 1_000;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stalls {
-    /// How many (`fragment_stall` of `/proc/vmstat`).
+    /// How many with a tick of the clock in them (`fragment_stall` of `/proc/vmstat`).
     pub count: u64,
-    /// All together, in nanoseconds.
+    /// All waits together, in nanoseconds, also of those that no tick fell into.
     pub total: u64,
     /// The longest, in nanoseconds.
     pub longest: u64,
-    /// How many took up to 4, 8, 12, 16, 20 ms, and longer.
+    /// How many had one tick in them (4 ms), two, three, four, five, and more.
     pub durations: [u64; STALL_BUCKETS],
 }
 
@@ -61,10 +59,13 @@ impl StallCounters {
         Self { total: AtomicU64::new(0), longest: AtomicU64::new(0), durations: core::array::from_fn(zero) }
     }
 
-    fn note(&self, duration: u64) {
-        let ticks = duration.div_ceil(TICK).max(1) - 1;
-        let bucket = usize::try_from(ticks).unwrap_or(usize::MAX).min(STALL_BUCKETS - 1);
-        if let Some(slot) = self.durations.get(bucket) {
+    /// A wait from `start` to `end`. Linux counts it if a tick of the clock fell into it, by the number of ticks; its time is counted
+    /// in any case.
+    fn note(&self, start: u64, end: u64) {
+        let duration = end.saturating_sub(start);
+        let ticks = (end / TICK).saturating_sub(start / TICK);
+        let bucket = ticks.checked_sub(1).map(|place| usize::try_from(place).unwrap_or(usize::MAX));
+        if let Some(slot) = bucket.and_then(|place| self.durations.get(place.min(STALL_BUCKETS - 1))) {
             slot.fetch_add(1, Ordering::Relaxed);
         }
         self.total.fetch_add(duration, Ordering::Relaxed);
@@ -112,10 +113,11 @@ impl<P: Platform> Request<P> {
         let _ = zone.take_boosted();
         wake_kswapd(self.inner, zone, Order::ZERO, self.limit);
         let start = P::hooks().now();
-        P::hooks().wait_until(zone.node(), start.saturating_add(STALL_LIMIT));
-        let duration = P::hooks().now().saturating_sub(start);
-        if duration >= LEAST {
-            self.inner.history.stalls.note(duration);
+        P::hooks().wait_until(zone.node(), start.saturating_add(self.inner.history.settings.stall_limit));
+        let end = P::hooks().now();
+        let duration = end.saturating_sub(start);
+        if duration > 0 {
+            self.inner.history.stalls.note(start, end);
             P::hooks().trace(&Event::FragmentStall { node: zone.node(), duration });
         }
     }
@@ -147,13 +149,15 @@ mod tests {
     fn durations_fall_into_ticks() {
         let counters = StallCounters::new();
         for (count, ms) in [(209, 4), (1, 8), (9, 20)] {
-            (0..count).for_each(|_| counters.note(ms * 1_000_000));
+            (0..count).for_each(|_| counters.note(1, 1 + ms * 1_000_000));
         }
         let stalls = counters.read();
         assert_eq!((stalls.count, stalls.total, stalls.longest), (219, 1_024_000_000, 20_000_000));
         assert_eq!(stalls.durations, [209, 1, 0, 0, 9, 0]);
-        counters.note(1);
-        counters.note(u64::MAX / 2);
-        assert_eq!(counters.read().durations, [210, 1, 0, 0, 9, 1]);
+        counters.note(1, u64::MAX / 2);
+        assert_eq!(counters.read().durations, [209, 1, 0, 0, 9, 1]);
+        counters.note(4_000_001, 7_999_999);
+        counters.note(3_999_999, 4_000_000);
+        assert_eq!(counters.read().durations, [210, 1, 0, 0, 9, 1], "only the second has a tick in it");
     }
 }

@@ -72,7 +72,8 @@ fn a_request_that_reclaim_helps_does_not_mix() {
     take(&frames, Gfp::HIGHUSER_MOVABLE);
     let counted = frames.events();
     assert_eq!((counted.refused, counted.fragmenting()), (1, 0));
-    assert_eq!((frames.stalls().total, frames.stalls().durations), (3_000_000, [1, 0, 0, 0, 0, 0]));
+    // It began with a tick and ended before the next.
+    assert_eq!((frames.stalls().total, frames.stalls().durations), (3_000_000, [0; 6]));
 }
 
 #[test]

@@ -82,16 +82,6 @@ pub(crate) struct Outcome {
     pub(crate) rows: Vec<Row>,
 }
 
-impl Outcome {
-    /// Rules that have rows.
-    pub(crate) fn presets(&self) -> Vec<Preset> {
-        let mut presets: Vec<_> = self.rows.iter().map(|row| row.preset).collect();
-        presets.sort_unstable();
-        presets.dedup();
-        presets
-    }
-}
-
 /// How many runs there will be.
 pub(crate) fn runs(args: &HighallocArgs) -> u64 {
     args.runs.times(lines().len())

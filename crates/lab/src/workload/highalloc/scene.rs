@@ -10,13 +10,13 @@ use pageblock_frame::{Gfp, Order, PAGE_SIZE, Pfn};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::threads::{Freed, Threads};
 use crate::machine::owner::{Entered, Holder, Memory, MemoryConfig, Name};
 
 /// Which pages come when.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Pattern {
     /// All kinds in turn.
@@ -30,13 +30,6 @@ impl Pattern {
         match self {
             Self::Alt => "alt",
             Self::Late => "late",
-        }
-    }
-
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Alt => "alt: all kinds of pages in turn",
-            Self::Late => "late: kernel pages into a full memory",
         }
     }
 }

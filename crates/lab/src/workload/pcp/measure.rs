@@ -4,7 +4,6 @@ use anyhow::Context;
 use pageblock::PcpConfig;
 use serde::Serialize;
 
-use super::super::output::least_and_most;
 use super::frames::{Counted, Counts, Frames};
 use super::fsmark::{self, FsMark};
 use super::hackbench::{self, Hackbench, Through};
@@ -27,13 +26,6 @@ pub(super) struct Case {
     pub(super) stream: Stream,
 }
 
-/// The least and the most that a run counted.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Range {
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
 /// One preset's result of one case: means of all runs, where nothing else is said.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Column {
@@ -42,10 +34,10 @@ pub(crate) struct Column {
     pub(crate) counts: Counts,
     /// For 1000 messages, or files.
     pub(crate) zone_locks_per_1000: f64,
-    pub(crate) zone_locks_range: Range,
-    /// For 1000 messages, or files.
-    pub(crate) frames_moved_per_1000: f64,
-    pub(crate) frames_moved_range: Range,
+    /// The same of each run.
+    pub(crate) zone_locks: Vec<f64>,
+    /// For 1000 messages, or files, of each run.
+    pub(crate) frames_moved: Vec<f64>,
     /// Frames moved under the zone lock for each frame that the stream allocated: 1 and less is reuse from lists, for a
     /// stream that frees nothing 1 is all that there can be.
     pub(crate) moved_per_frame: f64,
@@ -171,24 +163,20 @@ fn column(
     });
     let runs: Vec<Counts> = runs.collect::<anyhow::Result<_>>()?;
     let per_1000 = |count: u64| count as f64 * 1000.0 / case.stream.messages() as f64;
-    let (zone_locks_per_1000, zone_locks_range) = spread(runs.iter().map(|run| per_1000(run.zone_locks)));
-    let (frames_moved_per_1000, frames_moved_range) = spread(runs.iter().map(|run| per_1000(run.frames_moved)));
-    let (moved_per_frame, _) = spread(runs.iter().map(|run| run.frames_moved as f64 / run.frames as f64));
+    let zone_locks: Vec<f64> = runs.iter().map(|run| per_1000(run.zone_locks)).collect();
+    let frames_moved = runs.iter().map(|run| per_1000(run.frames_moved)).collect();
+    let moved: Vec<f64> = runs.iter().map(|run| run.frames_moved as f64 / run.frames as f64).collect();
     Ok(Column {
         preset,
         counts: *runs.first().context("there is a run")?,
-        zone_locks_per_1000,
-        zone_locks_range,
-        frames_moved_per_1000,
-        frames_moved_range,
-        moved_per_frame,
+        zone_locks_per_1000: mean(&zone_locks),
+        zone_locks,
+        frames_moved,
+        moved_per_frame: mean(&moved),
         instructions_per_message: None,
     })
 }
 
-/// Mean and range of some values, of which there is one.
-fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> (f64, Range) {
-    let mean = values.clone().sum::<f64>() / values.len() as f64;
-    let (min, max) = least_and_most(values);
-    (mean, Range { min, max })
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }

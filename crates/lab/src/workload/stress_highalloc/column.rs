@@ -10,6 +10,7 @@ use super::scale::{CPUS, Scale};
 use crate::machine::costs::{DIRTY_EXPIRE, JOURNAL_HOLD};
 use crate::machine::owner::LruScope;
 use crate::machine::{Setup, zones_of};
+use crate::workload::options::{Hardware, StepSet};
 
 /// One column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -19,7 +20,9 @@ pub(crate) enum Column {
     /// The same without the fair-zone policy, as before 3.12: the series suspects that it makes the faults worse. Not
     /// in its tables.
     Unfair(u8),
-    /// This project's default.
+    /// 3.13-rc2 with just these patches.
+    Steps(StepSet),
+    /// What this project does by default.
     Default,
 }
 
@@ -29,6 +32,8 @@ impl Column {
         [Self::Patches(2), Self::Patches(3), Self::Patches(4), Self::Patches(5), Self::Patches(6), Self::Default];
 
     /// Those that are only run if they are asked for.
+    pub(crate) const FEWER: [Self; 2] = [Self::Patches(0), Self::Patches(1)];
+    /// See there.
     pub(crate) const UNFAIR: [Self; 5] =
         [Self::Unfair(2), Self::Unfair(3), Self::Unfair(4), Self::Unfair(5), Self::Unfair(6)];
 
@@ -37,21 +42,25 @@ impl Column {
         match self {
             Self::Patches(patches) => patches.to_string(),
             Self::Unfair(patches) => format!("{patches}-unfair"),
+            Self::Steps(steps) => steps.name(),
             Self::Default => "default".to_owned(),
         }
     }
 
     /// The machine: DMA, DMA32 with 2.6 of 3.8 GiB, Normal with the rest.
-    pub(super) fn setup(self, scale: Scale, seed: u64) -> Setup {
+    pub(super) fn setup(self, scale: Scale, seed: u64, hardware: Hardware) -> Setup {
         let (config, lru) = match self {
-            Self::Patches(patches) => (linux_3_13(patches), LruScope::Zone),
+            Self::Patches(patches) => (linux_3_13(Patches::first(patches)), LruScope::Zone),
             Self::Unfair(patches) => {
-                (linux_3_13(patches).experiment(Experiment::FairZones(FairPolicy::Off)), LruScope::Zone)
+                let config = linux_3_13(Patches::first(patches));
+                (config.experiment(Experiment::FairZones(FairPolicy::Off)), LruScope::Zone)
             }
+            Self::Steps(steps) => (linux_3_13(only(steps)), LruScope::Zone),
             Self::Default => (Config::new(), LruScope::Node),
         };
-        let config = config.zones(zones_of(scale.memory(), 684)).min_free_kbytes(Some(scale.raised_min_free()));
-        let setup = Setup::new(scale.memory(), CPUS, config, lru).seed(seed);
+        let zones = zones_of(scale.memory(), hardware.dma32_or(684));
+        let config = config.zones(zones).min_free_kbytes(Some(scale.raised_min_free()));
+        let setup = Setup::new(scale.memory(), hardware.cpus_or(CPUS), config, lru).seed(seed);
         Setup { journal_hold: scale.of(JOURNAL_HOLD), dirty_expire: scale.of(DIRTY_EXPIRE), ..setup }
     }
 
@@ -61,8 +70,20 @@ impl Column {
     }
 }
 
-fn linux_3_13(patches: u8) -> Config {
-    let compaction = Compaction::linux_3_13(Patches::first(patches));
+/// Just these patches.
+fn only(steps: StepSet) -> Patches {
+    Patches {
+        trace_runs: steps.has(1),
+        defer_helper: steps.has(2),
+        reset_before_read: steps.has(3),
+        detect_meeting: steps.has(4),
+        async_no_skip: steps.has(5),
+        reset_on_meeting: steps.has(6),
+    }
+}
+
+fn linux_3_13(patches: Patches) -> Config {
+    let compaction = Compaction::linux_3_13(patches);
     Config::linux_3_13()
         .experiment(Experiment::Compaction(compaction))
         .experiment(Experiment::SlowPath(SlowPath::Linux3_13))
@@ -72,7 +93,7 @@ impl FromStr for Column {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> anyhow::Result<Self> {
-        let found = Self::ALL.into_iter().chain(Self::UNFAIR).find(|column| column.name() == name);
-        found.ok_or_else(|| anyhow!("expected 2 to 6, 2-unfair to 6-unfair or default, found `{name}`"))
+        let found = Self::ALL.into_iter().chain(Self::FEWER).chain(Self::UNFAIR).find(|column| column.name() == name);
+        found.ok_or_else(|| anyhow!("expected 0 to 6, 2-unfair to 6-unfair or default, found `{name}`"))
     }
 }

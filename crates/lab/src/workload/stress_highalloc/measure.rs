@@ -11,7 +11,7 @@ use super::scale::Scale;
 use super::script::Script;
 use crate::machine::Machine;
 use crate::workload::jobs;
-use crate::workload::options::Runs;
+use crate::workload::options::{Hardware, Runs};
 
 /// Runs to make.
 #[derive(Clone, Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct Plan {
     pub(crate) runs: Runs,
     pub(crate) columns: Vec<Kind>,
     pub(crate) flags: Vec<Flags>,
+    pub(crate) hardware: Hardware,
 }
 
 impl Plan {
@@ -34,7 +35,11 @@ pub(crate) fn measure(plan: &Plan, tick: &(dyn Fn() + Sync)) -> anyhow::Result<O
     let scale = Scale::new(plan.memory);
     let pairs: Vec<_> =
         plan.flags.iter().flat_map(|flags| plan.columns.iter().map(|column| (*flags, *column))).collect();
-    let run = |(flags, column): &(Flags, Kind), seed| once(*column, *flags, scale, (seed, plan.runs.seed));
+    let run = |(flags, column): &(Flags, Kind), seed| {
+        let setup = column.setup(scale, seed, plan.hardware);
+        let script = Script::new(&setup, *column, *flags, scale)?;
+        Ok(once(&script, seed == plan.runs.seed))
+    };
     let mut runs = jobs::each(&pairs, plan.runs, run, tick)?.into_iter();
     let set = |flags: &Flags| {
         let columns = plan.columns.iter().zip(&mut runs).map(|(column, runs)| Column { name: column.name(), runs });
@@ -45,10 +50,9 @@ pub(crate) fn measure(plan: &Plan, tick: &(dyn Fn() + Sync)) -> anyhow::Result<O
 }
 
 /// One run. Of the one with the first seed, pictures are taken.
-fn once(column: Kind, flags: Flags, scale: Scale, (seed, first): (u64, u64)) -> anyhow::Result<Run> {
-    let script = Script::new(column, flags, scale, seed)?;
+fn once(script: &Script, is_first: bool) -> Run {
     let pictures: Rc<RefCell<Vec<Map>>> = Rc::default();
-    if seed == first {
+    if is_first {
         let pictures = Rc::clone(&pictures);
         *script.watch.borrow_mut() = Box::new(move |machine: &Machine, phase, moment| {
             pictures.borrow_mut().push(maps::picture(machine, phase, moment));
@@ -57,5 +61,5 @@ fn once(column: Kind, flags: Flags, scale: Scale, (seed, first): (u64, u64)) -> 
     let found = script.run();
     let success = found.map(|phase| 100 * phase.successes / phase.attempts.max(1));
     let counters = super::counters::read(script.machine());
-    Ok(Run { success, attempts: found[0].attempts, counters, maps: pictures.take() })
+    Run { success, attempts: found[0].attempts, counters, maps: pictures.take() }
 }

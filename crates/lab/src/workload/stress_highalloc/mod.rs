@@ -9,15 +9,14 @@
 mod build;
 mod column;
 mod counters;
+mod figures;
 mod maps;
 mod measure;
 mod outcome;
 mod phase;
 mod plot;
-mod published;
 mod scale;
 mod script;
-mod table;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -26,7 +25,8 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::options::{Memory, MemoryRange, Runs};
+use super::figure::Figures;
+use super::options::{Hardware, Memory, MemoryRange, Runs, StepSet};
 use super::output::{Forms, Report};
 
 use column::Column;
@@ -49,10 +49,14 @@ pub(crate) struct StressHighallocArgs {
     memory: Memory,
     #[command(flatten)]
     runs: Runs,
-    /// Only these columns (2 to 6, default); all of them if none is given. 2-unfair to 6-unfair are 2 to 6 without the
-    /// fair-zone policy
+    /// Only these columns (0 to 6, default); 2 to default if none is given. 2-unfair to 6-unfair are 2 to 6 without the fair-zone policy
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<Column>,
+    /// A column with just these patches, 1 to 6; repeatable
+    #[arg(long, value_name = "N,...", value_parser = |text: &str| StepSet::parse(text, 6))]
+    steps: Vec<StepSet>,
+    #[command(flatten)]
+    hardware: Hardware,
     /// Only these flags (nothp, thp); both if none are given
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     flags: Vec<Flags>,
@@ -60,21 +64,46 @@ pub(crate) struct StressHighallocArgs {
     forms: Forms,
 }
 
+impl StressHighallocArgs {
+    fn plan(&self) -> Plan {
+        let named = if self.columns.is_empty() { Column::ALL.to_vec() } else { self.columns.clone() };
+        Plan {
+            memory: self.memory.bytes,
+            runs: self.runs,
+            columns: named.into_iter().chain(self.steps.iter().copied().map(Column::Steps)).collect(),
+            flags: if self.flags.is_empty() { Flags::ALL.to_vec() } else { self.flags.clone() },
+            hardware: self.hardware,
+        }
+    }
+}
+
 /// Runs the experiment.
 pub(crate) fn run(args: &StressHighallocArgs) -> anyhow::Result<()> {
-    let plan = Plan {
-        memory: args.memory.bytes,
-        runs: args.runs,
-        columns: if args.columns.is_empty() { Column::ALL.to_vec() } else { args.columns.clone() },
-        flags: if args.flags.is_empty() { Flags::ALL.to_vec() } else { args.flags.clone() },
-    };
+    let plan = args.plan();
     let bar = args.forms.start(plan.count())?;
     let outcome = measure(&plan, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let published = plan.flags.iter().map(|flags| published::of(*flags)).collect::<anyhow::Result<Vec<_>>>()?;
-    let report = Report { name: NAME, outcome: &outcome, text: table::all(&outcome, &published) };
-    args.forms.deliver(&report, || plot::charts(&outcome, &published))?;
+    let figures = figures::figures(&outcome)?;
+    args.forms.deliver(&Report { name: NAME, outcome: &outcome, figures: &figures, remarks: remarks(&outcome) })?;
     args.forms.out.as_deref().map_or(Ok(()), |directory| write_maps(directory, &outcome))
+}
+
+/// The tables of [`run`] for a report of several works.
+pub(crate) fn figures(memory: u64, runs: Runs) -> anyhow::Result<Figures> {
+    let (columns, flags) = (Column::ALL.to_vec(), Flags::ALL.to_vec());
+    let plan = Plan { memory, runs, columns, flags, hardware: Hardware::default() };
+    figures::figures(&measure(&plan, &|| ())?)
+}
+
+fn remarks(outcome: &Outcome) -> String {
+    format!(
+        "Success: percent of the attempts, rounded down; phases 1 and 2 on a busy machine, phase 3 on one at rest. Columns 2 to 6:\n\
+         Linux 3.13 with the first so many patches of the series; default: this project's. {} runs of each column from seed {} on, on\n\
+         a machine of {} MiB (the series': 4096; a smaller one gets less of everything for a shorter time).\n",
+        outcome.iterations,
+        outcome.seed,
+        outcome.memory_bytes >> 20
+    )
 }
 
 /// Writes the pictures of the zones as a page of their own.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+#[cfg(test)]
 use super::super::output::least_and_most;
 use super::phase::Flags;
 
@@ -54,13 +55,15 @@ pub(super) struct Column {
 }
 
 /// Least, mean and largest.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Spread {
     pub(super) min: f64,
     pub(super) mean: f64,
     pub(super) max: f64,
 }
 
+#[cfg(test)]
 impl Column {
     /// Of the successes of a phase, counted from 0.
     pub(super) fn success(&self, phase: usize) -> Spread {
@@ -74,6 +77,7 @@ impl Column {
     }
 }
 
+#[cfg(test)]
 fn spread(values: impl Iterator<Item = f64>) -> Spread {
     let all: Vec<f64> = values.collect();
     if all.is_empty() {

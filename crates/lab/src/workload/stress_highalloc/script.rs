@@ -15,7 +15,7 @@ use super::phase::{Flags, Found, Module};
 use super::scale::{BUILDS, Scale};
 use super::tree::{Copier, Deleter, Done, Tree};
 use crate::machine::costs::{MILLISECOND, SECOND};
-use crate::machine::{Actor, Fault, FileId, Machine, Next, Stream};
+use crate::machine::{Actor, Fault, FileId, Machine, Next, Setup, Stream};
 
 /// Memory that the kernel takes at boot for good, in thousandths: tables by the size of memory, drivers, needs of the
 /// first processes. By the series' numbers 14 percent of the huge pages cannot be had on an idle machine, of which 5
@@ -51,8 +51,8 @@ pub(super) enum Moment {
 }
 
 impl Script {
-    pub(super) fn new(column: Column, flags: Flags, scale: Scale, seed: u64) -> anyhow::Result<Self> {
-        let machine = Machine::boot(&column.setup(scale, seed))?;
+    pub(super) fn new(setup: &Setup, column: Column, flags: Flags, scale: Scale) -> anyhow::Result<Self> {
+        let machine = Machine::boot(setup)?;
         let watch: Watch = Rc::new(RefCell::new(Box::new(|_: &Machine, _, _| {})));
         Ok(Self { machine, scale, flags, column, made: Made::default(), killed: Done::default(), watch })
     }

@@ -8,7 +8,7 @@ use super::column::Column as Kind;
 use super::measure::{Plan, measure};
 use super::outcome::{Column, Set};
 use super::phase::Flags;
-use crate::workload::options::Runs;
+use crate::workload::options::{Hardware, Runs};
 
 const SEEDS: u32 = 3;
 
@@ -23,6 +23,7 @@ fn run_seeds(megabytes: u64, flags: Flags, columns: &[Kind], seeds: u32) -> Set 
         runs: Runs { iterations: NonZeroU32::new(seeds).unwrap(), seed: 1, jobs: None },
         columns: columns.to_vec(),
         flags: vec![flags],
+        hardware: Hardware::default(),
     };
     measure(&plan, &|| {}).unwrap().sets.pop().unwrap()
 }

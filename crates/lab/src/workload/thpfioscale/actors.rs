@@ -152,14 +152,18 @@ impl Actor for Toucher {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ThpfioscaleArgs;
     use super::super::column::{Block, Column};
     use super::*;
     use crate::machine::{Kind, Time};
+    use crate::workload::options::Runs;
 
     /// After each round every file has one page more, and all are open until they are whole.
     #[test]
     fn a_writer_goes_round_its_files() {
-        let machine = Machine::boot(&Block::ALL[0].setup(Column::Default, 64 << 20, 1)).unwrap();
+        let runs = Runs { iterations: std::num::NonZeroU32::MIN, seed: 1, jobs: None };
+        let args = ThpfioscaleArgs::new(64 << 20, runs);
+        let machine = Machine::boot(&Block::ALL[0].setup(Column::Default, &args, 1)).unwrap();
         let (files, at_work, count) = (Files::default(), Rc::new(Cell::new(1)), 40);
         let mut writer = Writer { files: Rc::clone(&files), count, next: (0, 0), at_work: Rc::clone(&at_work) };
         for pages in 1..=FILE_PAGES {

@@ -1,10 +1,21 @@
 //! The columns of the table and the machines of its blocks.
 
-use pageblock::{Config, NodeId, Region, RegionKind};
+use std::str::FromStr;
+
+use anyhow::anyhow;
+use clap::Args;
+use pageblock::{Config, Experiment, NodeId, Region, RegionKind, ZoneSpreading};
+use pageblock_buddy::BoostRule;
 use serde::Serialize;
 
+use super::ThpfioscaleArgs;
+use crate::machine::costs::MILLISECOND;
 use crate::machine::owner::LruScope;
 use crate::machine::{Drive, Setup, zones_of};
+use crate::workload::options::StepSet;
+
+/// Below which order requests stall, as posted.
+const STALL_ORDER: u8 = 4;
 
 /// Memory of the published machines, per node.
 const WHOLE: u64 = 32 << 30;
@@ -14,24 +25,32 @@ const DMA32: u64 = 94;
 /// each of three zones.
 const RAISED: u64 = (2 + 9) * 3 * 2048;
 
-/// Rules of the machine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+/// What the machine follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Column {
     /// 4.20-rc1.
-    #[serde(rename = "vanilla")]
     Vanilla,
     /// Zone spreading.
-    #[serde(rename = "patch 1")]
     Spreading,
     /// And boost.
-    #[serde(rename = "patches 1-3")]
     Boost,
     /// And stalls.
-    #[serde(rename = "patches 1-4")]
     Stall,
+    /// Just these patches.
+    Steps(StepSet),
     /// This project's default.
-    #[serde(rename = "default")]
     Default,
+}
+
+/// What the series lets an administrator set.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Tunables {
+    /// Below which order requests stall under patch 4, 0 for none [default: 4, as posted]
+    #[arg(long, value_name = "ORDER", value_parser = clap::value_parser!(u8).range(0..=11))]
+    pub(crate) stall_order: Option<u8>,
+    /// Longest stall under patch 4 in milliseconds [default: 20, as posted; it was 100 before]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) stall_limit: Option<u64>,
 }
 
 impl Column {
@@ -39,24 +58,59 @@ impl Column {
     pub(crate) const ALL: [Self; 5] = [Self::Vanilla, Self::Spreading, Self::Boost, Self::Stall, Self::Default];
 
     /// As a heading.
-    pub(crate) const fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> String {
         match self {
-            Self::Vanilla => "vanilla",
-            Self::Spreading => "patch 1",
-            Self::Boost => "patches 1-3",
-            Self::Stall => "patches 1-4",
-            Self::Default => "default",
+            Self::Vanilla => "vanilla".to_owned(),
+            Self::Spreading => "patch 1".to_owned(),
+            Self::Boost => "patches 1-3".to_owned(),
+            Self::Stall => "patches 1-4".to_owned(),
+            Self::Steps(steps) => steps.name(),
+            Self::Default => "default".to_owned(),
         }
     }
 
-    const fn config(self) -> Config {
-        match self {
+    /// True if requests stall.
+    pub(crate) fn stalls(self) -> bool {
+        matches!(self, Self::Stall) || matches!(self, Self::Steps(steps) if steps.has(4))
+    }
+
+    fn config(self, tunables: Tunables) -> Config {
+        let config = match self {
             Self::Vanilla => Config::linux_4_20(0),
             Self::Spreading => Config::linux_4_20(1),
             Self::Boost => Config::linux_4_20(3),
             Self::Stall => Config::linux_4_20(4),
-            Self::Default => Config::new(),
+            Self::Steps(steps) => only(steps),
+            Self::Default => return Config::new(),
+        };
+        if !self.stalls() {
+            return config;
         }
+        let config = tunables.stall_order.map_or(config, |order| config.experiment(Experiment::StallOrder(order)));
+        tunables.stall_limit.map_or(config, |limit| config.experiment(Experiment::StallLimit(limit * MILLISECOND)))
+    }
+}
+
+/// Linux 4.20 with just these patches.
+fn only(steps: StepSet) -> Config {
+    let config = Config::linux_4_20(0);
+    let config = if steps.has(1) { config.spreading(ZoneSpreading::On) } else { config };
+    let config = if steps.has(3) { config.experiment(Experiment::Boost(BoostRule::posted())) } else { config };
+    if steps.has(4) { config.experiment(Experiment::StallOrder(STALL_ORDER)) } else { config }
+}
+
+impl FromStr for Column {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> anyhow::Result<Self> {
+        let found = Self::ALL.into_iter().find(|column| column.name().replace(' ', "-") == name);
+        found.ok_or_else(|| anyhow!("expected vanilla, patch-1, patches-1-3, patches-1-4 or default, found `{name}`"))
+    }
+}
+
+impl Serialize for Column {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.name())
     }
 }
 
@@ -79,22 +133,12 @@ impl Block {
     ];
 
     /// As in the published tables.
-    pub(crate) const fn key(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match (self.nodes, self.advised) {
-            (1, false) => "skylake1s_default",
-            (1, true) => "skylake1s_madvhugepage",
-            (_, false) => "haswell2s_default",
-            (_, true) => "haswell2s_madvhugepage",
-        }
-    }
-
-    /// For people.
-    pub(crate) const fn title(self) -> &'static str {
-        match (self.nodes, self.advised) {
-            (1, false) => "One node, 4 readers and 1 thread",
-            (1, true) => "One node, 4 readers and 1 thread, huge pages advised",
-            (_, false) => "Two nodes, 4 readers and 5 threads",
-            (_, true) => "Two nodes, 4 readers and 5 threads, huge pages advised",
+            (1, false) => "one node",
+            (1, true) => "one node, advised",
+            (_, false) => "two nodes",
+            (_, true) => "two nodes, advised",
         }
     }
 
@@ -109,18 +153,20 @@ impl Block {
     }
 
     /// The machine, with so much memory on each node.
-    pub(crate) fn setup(self, column: Column, memory: u64, seed: u64) -> Setup {
+    pub(crate) fn setup(self, column: Column, args: &ThpfioscaleArgs, seed: u64) -> Setup {
+        let (memory, cpus) = (args.memory.bytes, args.hardware.cpus_or(self.cpus()));
         let nodes = u64::from(self.nodes);
         let kbytes = (RAISED as u128 * memory as u128 / WHOLE as u128) as u64;
         let usual = pageblock_buddy::min_free_kbytes(memory * nodes / 1024);
-        let config = column.config().zones(zones_of(memory, DMA32)).min_free_kbytes(Some(usual.max(kbytes)));
-        let mut setup = Setup::new(memory * nodes, self.cpus() * u32::from(self.nodes), config, LruScope::Node);
+        let zones = zones_of(memory, args.hardware.dma32_or(DMA32));
+        let config = column.config(args.tunables).zones(zones).min_free_kbytes(Some(usual.max(kbytes)));
+        let mut setup = Setup::new(memory * nodes, cpus * u32::from(self.nodes), config, LruScope::Node);
         let region = |node: u64| {
             let whole = Region::new(node * memory, (node + 1) * memory, RegionKind::Usable);
             whole.with_node(NodeId::new(node as u8))
         };
         setup.memory.regions = (0..nodes).map(region).collect();
-        setup.memory.cpu_nodes = (0..nodes).flat_map(|n| vec![NodeId::new(n as u8); self.cpus() as usize]).collect();
+        setup.memory.cpu_nodes = (0..nodes).flat_map(|n| vec![NodeId::new(n as u8); cpus as usize]).collect();
         setup.marks_second_use = true;
         setup.is_xfs = true;
         // The series does not name the disk. With a spinning one the readers get through a hundredth of this in the

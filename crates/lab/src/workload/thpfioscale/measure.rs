@@ -56,13 +56,6 @@ pub(crate) struct Cell {
     pub(crate) runs: Vec<Run>,
 }
 
-impl Cell {
-    /// Mean of a number over the runs.
-    pub(crate) fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
-        self.runs.iter().map(of).sum::<f64>() / (self.runs.len() as f64).max(1.0)
-    }
-}
-
 /// A block of the table.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Part {
@@ -85,17 +78,18 @@ fn blocks(args: &ThpfioscaleArgs) -> Vec<Block> {
 
 /// Number of runs.
 pub(super) fn runs(args: &ThpfioscaleArgs) -> u64 {
-    args.runs.times(blocks(args).len() * Column::ALL.len())
+    args.runs.times(blocks(args).len() * args.chosen().len())
 }
 
 /// Runs everything; `tick` is called after each run.
 pub(super) fn measure(args: &ThpfioscaleArgs, tick: &(dyn Fn() + Sync)) -> anyhow::Result<Outcome> {
     let blocks = blocks(args);
-    let pairs: Vec<_> = blocks.iter().flat_map(|block| Column::ALL.map(|column| (*block, column))).collect();
-    let run = |(block, column): &(Block, Column), seed| script::run(*block, *column, args.memory.bytes, seed);
+    let columns = args.chosen();
+    let pairs: Vec<_> = blocks.iter().flat_map(|block| columns.iter().map(|column| (*block, *column))).collect();
+    let run = |(block, column): &(Block, Column), seed| script::run(args, *block, *column, seed);
     let mut runs = jobs::each(&pairs, args.runs, run, tick)?.into_iter();
     let part = |block| {
-        let cells = Column::ALL.into_iter().zip(&mut runs).map(|(column, runs)| Cell { column, runs }).collect();
+        let cells = columns.iter().zip(&mut runs).map(|(column, runs)| Cell { column: *column, runs }).collect();
         Part { block, cells }
     };
     let parts = blocks.into_iter().map(part).collect();

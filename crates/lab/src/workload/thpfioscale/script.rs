@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use pageblock_frame::{Gfp, NodeId, Order, PAGEBLOCK_FRAMES};
 
+use super::ThpfioscaleArgs;
 use super::actors::{FILE_PAGES, Files, Going, Reader, Touched, Toucher, Writer};
 use super::column::{Block, Column};
 use super::measure::Run;
@@ -30,8 +31,8 @@ struct Script {
 }
 
 /// One run, all of it.
-pub(super) fn run(block: Block, column: Column, memory: u64, seed: u64) -> anyhow::Result<Run> {
-    let machine = Machine::boot(&block.setup(column, memory, seed))?;
+pub(super) fn run(args: &ThpfioscaleArgs, block: Block, column: Column, seed: u64) -> anyhow::Result<Run> {
+    let machine = Machine::boot(&block.setup(column, args, seed))?;
     let script = Script { machine, block, files: Default::default(), going: Rc::new(Cell::new(true)) };
     script.boot();
     let before = script.machine.tally();
@@ -43,7 +44,7 @@ pub(super) fn run(block: Block, column: Column, memory: u64, seed: u64) -> anyho
     script.read(took);
     let after_reading = Mixing::of(&script.machine);
     let warm = script.machine.tally().fragmenting - before.fragmenting - written;
-    let touched = script.touch(memory);
+    let touched = script.touch(args.memory.bytes);
     script.going.set(false);
     let machine = &*script.machine;
     let tally = machine.tally();

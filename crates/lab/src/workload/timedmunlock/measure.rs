@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use pageblock_frame::sync::{AtomicBool, Ordering};
 use pageblock_frame::{PAGE_SIZE, Pfn};
 use pageblock_lru::{Lru, LruList};
-use pageblock_mlock::{Placement, SoftArea};
+use pageblock_mlock::{Placement, SoftArea, Steps};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::super::output::least_and_most;
-use super::{COLUMNS, TimedMunlockArgs, heading, steps, title};
+use super::{Form, TimedMunlockArgs, title};
 
 /// Statistics of some runs.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -54,7 +54,7 @@ pub(crate) struct Column {
     /// Nanoseconds of CPU time a page, the least of the runs.
     pub(crate) cpu_ns_per_page: f64,
     pub(crate) instructions_per_page: Option<f64>,
-    /// Every run's seconds by the clock.
+    /// Every run's seconds on the CPU.
     pub(crate) samples_s: Vec<f64>,
 }
 
@@ -64,8 +64,6 @@ pub(crate) struct Set {
     pub(crate) name: &'static str,
     pub(crate) pages: u64,
     pub(crate) columns: Vec<Column>,
-    #[serde(skip)]
-    pub(crate) placement: Option<Placement>,
 }
 
 /// All that was measured.
@@ -95,33 +93,34 @@ fn set(args: &TimedMunlockArgs, placement: Placement, tick: &mut dyn FnMut()) ->
     let tables = SoftArea::descriptors(placement, pages);
     let area = SoftArea::new(placement, pages, &tables);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(args.runs.seed);
-    let mut order: Vec<usize> = (0..COLUMNS).collect();
-    let mut samples: [Vec<(f64, f64)>; COLUMNS] = Default::default();
+    let forms = args.columns();
+    let mut order: Vec<usize> = (0..forms.len()).collect();
+    let mut samples: Vec<Vec<(f64, f64)>> = vec![Vec::new(); forms.len()];
     area.lock();
-    area.unlock_with(u64::MAX, steps(COLUMNS - 1)); // touches everything once
+    area.unlock_with(u64::MAX, Steps::default()); // touches everything once
     for _ in 0..args.runs.iterations.get() {
         // Columns take turns in an order of their own each round, so that a disturbance does not hit always the same.
         order.shuffle(&mut random);
         for column in &order {
-            samples[*column].push(turn(args, &area, *column)?);
+            samples[*column].push(turn(args, &area, &forms[*column])?);
             tick();
         }
     }
     verify(&area)?;
     let pages = area.pages();
-    let columns = samples.iter().enumerate().map(|(column, runs)| {
+    let columns = samples.iter().zip(&forms).map(|(runs, form)| {
         let of = |part: fn(&(f64, f64)) -> f64| runs.iter().map(part).collect::<Vec<_>>();
         let (wall, cpu) = (of(|run| run.0), of(|run| run.1));
         let (elapsed_s, cpu_s) = (Stats::of(&wall), Stats::of(&cpu));
         let cpu_ns_per_page = cpu_s.min * 1e9 / pages as f64;
-        let name = heading(column);
-        Column { name, elapsed_s, cpu_s, cpu_ns_per_page, instructions_per_page: None, samples_s: wall }
+        let name = form.name.clone();
+        Column { name, elapsed_s, cpu_s, cpu_ns_per_page, instructions_per_page: None, samples_s: cpu }
     });
-    Ok(Set { name: title(placement), pages, columns: columns.collect(), placement: Some(placement) })
+    Ok(Set { name: title(placement), pages, columns: columns.collect() })
 }
 
 /// Locks the area, and times its unlocking: seconds by the clock, and on the CPU.
-fn turn(args: &TimedMunlockArgs, area: &SoftArea<'_>, column: usize) -> anyhow::Result<(f64, f64)> {
+fn turn(args: &TimedMunlockArgs, area: &SoftArea<'_>, form: &Form) -> anyhow::Result<(f64, f64)> {
     area.lock();
     if area.nr_mlock() != area.pages() as i64 {
         bail!("{} pages are locked, {} are counted", area.pages(), area.nr_mlock());
@@ -132,13 +131,13 @@ fn turn(args: &TimedMunlockArgs, area: &SoftArea<'_>, column: usize) -> anyhow::
             scope.spawn(|| disturb(area.lrus(), &stop));
         }
         let (clock, cpu) = (Instant::now(), cpu_time());
-        area.unlock_with(u64::MAX, steps(column));
+        area.unlock_with(u64::MAX, form.steps);
         let times = (clock.elapsed().as_secs_f64(), (cpu_time() - cpu).as_secs_f64());
         stop.store(true, Ordering::Relaxed);
         times
     });
     if area.nr_mlock() != 0 {
-        bail!("NR_MLOCK is {} after column {}", area.nr_mlock(), heading(column));
+        bail!("NR_MLOCK is {} after column {}", area.nr_mlock(), form.name);
     }
     Ok(times)
 }

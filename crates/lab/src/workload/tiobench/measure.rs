@@ -26,18 +26,14 @@ pub(crate) struct ZoneFigures {
     pub(crate) velocity: f64,
 }
 
-impl ZoneFigures {
-    /// By any thread.
-    pub(crate) fn scanned(&self) -> u64 {
-        self.scanned_kswapd + self.scanned_direct
-    }
-}
-
 /// Everything from boot to the last phase.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Run {
     pub(crate) seed: u64,
     pub(crate) seconds: f64,
+    /// Of CPU, in programs and in the kernel.
+    pub(crate) user_seconds: f64,
+    pub(crate) system_seconds: f64,
     pub(crate) zones: Vec<ZoneFigures>,
     pub(crate) phases: Vec<Figures>,
 }
@@ -57,31 +53,10 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The mean over its runs.
-    pub(crate) fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
-        self.runs.iter().map(of).sum::<f64>() / self.runs.len().max(1) as f64
-    }
-
     /// A phase's figure in each run.
     pub(crate) fn phases(&self, op: Op, threads: u32, of: impl Fn(&Figures) -> f64) -> Vec<f64> {
         let phases = self.runs.iter().flat_map(|run| &run.phases);
         phases.filter(|phase| (phase.op, phase.threads) == (op, threads)).map(of).collect()
-    }
-
-    /// The mean of a phase's figure; `None` if there was no such phase.
-    pub(crate) fn phase(&self, op: Op, threads: u32, of: impl Fn(&Figures) -> f64) -> Option<f64> {
-        let values = self.phases(op, threads, of);
-        if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
-    }
-
-    /// The mean of a zone's figure.
-    pub(crate) fn zone(&self, kind: &str, of: impl Fn(&ZoneFigures) -> f64) -> f64 {
-        self.mean(|run| run.zones.iter().filter(|zone| zone.kind == kind).map(&of).sum())
-    }
-
-    /// Mean share of DMA32, in percent.
-    pub(crate) fn share(&self, of: impl Fn(&ZoneFigures) -> u64) -> f64 {
-        self.mean(|run| dma32_share(&run.zones, &of))
     }
 }
 
@@ -93,13 +68,6 @@ pub(crate) struct Outcome {
     pub(crate) seed: u64,
     pub(crate) threads: Vec<u32>,
     pub(crate) rows: Vec<Row>,
-}
-
-impl Outcome {
-    /// Base of the comparison, if it was run.
-    pub(crate) fn baseline(&self) -> Option<&Row> {
-        self.rows.iter().find(|row| row.variant == Variant::Linux316)
-    }
 }
 
 /// Runs every variant; `tick` is called after each run.
@@ -118,7 +86,7 @@ pub(crate) fn measure(args: &TiobenchArgs, tick: &(dyn Fn() + Sync)) -> anyhow::
 
 /// One machine, on which every number of threads gets its turn.
 pub(crate) fn one(args: &TiobenchArgs, (variant, seed): (Variant, u64)) -> anyhow::Result<Run> {
-    let machine = Machine::boot(&scale::setup(args.memory.bytes, variant, seed))?;
+    let machine = Machine::boot(&scale::setup(args.memory.bytes, variant, args.hardware, seed))?;
     let pages = (2 * args.memory.bytes / PAGE_SIZE) as u32;
     let mut phases = Vec::new();
     for threads in &args.threads {
@@ -131,8 +99,10 @@ pub(crate) fn one(args: &TiobenchArgs, (variant, seed): (Variant, u64)) -> anyho
     if args.check {
         machine.memory().check()?;
     }
-    let seconds = machine.now().nanoseconds() as f64 / costs::SECOND as f64;
-    Ok(Run { seed, seconds, zones: zones(&machine, seconds), phases })
+    let seconds_of = |nanoseconds: u64| nanoseconds as f64 / costs::SECOND as f64;
+    let (seconds, (user, system)) = (seconds_of(machine.now().nanoseconds()), machine.cpu_times());
+    let [user_seconds, system_seconds] = [user, system].map(seconds_of);
+    Ok(Run { seed, seconds, user_seconds, system_seconds, zones: zones(&machine, seconds), phases })
 }
 
 /// The machine's zones, after so many seconds.

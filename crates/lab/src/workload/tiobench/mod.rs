@@ -5,21 +5,21 @@
 //! the longest wait stands the subject of the series: how allocations and scanning spread over DMA32 and
 //! Normal, under Linux 3.16 with the series' changes, and under our default.
 //!
-//! * [`variant`]: the rules; [`scale`]: the published machine at any size
-//! * `phase`: the threads; `measure`: the runs; `published`: the published tables
+//! * [`variant`]: whose rules; [`scale`]: the published machine at any size
+//! * `phase`: the threads; `measure`: the runs; `figures`: the tables
 
+mod figures;
 pub(crate) mod measure;
 mod phase;
-mod plot;
-mod published;
 pub(crate) mod scale;
-mod table;
 pub(crate) mod variant;
 
 use clap::Args;
 
-use super::options::{Memory, MemoryRange, Runs};
+use super::figure::Figures;
+use super::options::{Hardware, Memory, MemoryRange, Runs};
 use super::output::{Forms, Report};
+pub(crate) use figures::heading;
 pub(crate) use variant::Variant;
 
 /// Memory of a machine: with less than the first, a read-ahead window is larger than the distance of two watermarks.
@@ -42,6 +42,8 @@ pub(crate) struct TiobenchArgs {
     /// Only these sets of rules; all if none is given
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<Variant>,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
     /// Recompute the owner's tables, lists and zones after each run
     #[arg(long)]
     pub(crate) check: bool,
@@ -61,7 +63,27 @@ pub(crate) fn run(args: &TiobenchArgs) -> anyhow::Result<()> {
     let bar = args.forms.start(args.runs.times(args.variants().len()))?;
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let published = published::Published::read()?;
-    let report = Report { name: "tiobench", outcome: &outcome, text: table::all(&outcome, &published) };
-    args.forms.deliver(&report, || plot::all(&outcome, &published))
+    let figures = figures::figures(&outcome)?;
+    let remarks = format!(
+        "{} MiB of memory, files twice as large, {} run(s) of each, seed {}. Scanned: frames that kswapd and tasks looked at. The disk has\n\
+         an elevator in the manner of CFQ: readers take turns by slices of time. 3.0 stands for 3.16 without the fair-zone policy.\n",
+        outcome.memory_bytes >> 20,
+        outcome.iterations,
+        outcome.seed
+    );
+    args.forms.deliver(&Report { name: "tiobench", outcome: &outcome, figures: &figures, remarks })
+}
+
+/// The tables of [`run`] for a report of several works: the kernels that were measured, and ours.
+pub(crate) fn figures(bytes: u64, runs: Runs) -> anyhow::Result<Figures> {
+    let args = TiobenchArgs {
+        memory: Memory { bytes },
+        runs,
+        threads: vec![1, 2, 4, 8, 16],
+        only: Variant::MEASURED.to_vec(),
+        hardware: Hardware::default(),
+        check: false,
+        forms: Forms::default(),
+    };
+    figures::figures(&measure::measure(&args, &|| ())?)
 }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use anyhow::ensure;
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::machine::{Actor, FileId, Machine, Next, Stream, Time, costs};
 
-/// Work of the threads, in the order of a run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+/// What the threads do, in the order of a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub(crate) enum Op {
     SeqWrite,
     RandWrite,

@@ -10,6 +10,7 @@ use pageblock_frame::PAGE_SIZE;
 
 use super::variant::Variant;
 use crate::machine::{Setup, zones_of};
+use crate::workload::options::Hardware;
 
 /// Thousandths of memory in DMA32: the series' 37.6 %.
 const DMA32: u64 = 376;
@@ -19,10 +20,10 @@ const CPUS: u32 = 4;
 const RESERVE_RATIO: u64 = 256;
 
 /// A machine that follows a variant's rules.
-pub(crate) fn setup(bytes: u64, variant: Variant, seed: u64) -> Setup {
-    let limits = zones_of(bytes, DMA32);
+pub(crate) fn setup(bytes: u64, variant: Variant, hardware: Hardware, seed: u64) -> Setup {
+    let limits = zones_of(bytes, hardware.dma32_or(DMA32));
     let config = variant.config().zones(limits).min_free_kbytes(Some(min_free(bytes)));
-    let setup = Setup::new(bytes, CPUS, config, variant.lru()).seed(seed);
+    let setup = Setup::new(bytes, hardware.cpus_or(CPUS), config, variant.lru()).seed(seed);
     Setup { shrink: variant.shrink(), ..setup }
 }
 
@@ -45,7 +46,7 @@ mod tests {
     #[test]
     fn the_dead_band_is_there_at_every_size() {
         for mib in [128, 256, 512, 1024] {
-            let machine = Machine::boot(&setup(mib << 20, Variant::Linux316, 1)).unwrap();
+            let machine = Machine::boot(&setup(mib << 20, Variant::Linux316, Hardware::default(), 1)).unwrap();
             let zone = |kind| machine.memory().allocator().zones().find(|zone| zone.kind() == kind).unwrap();
             let (dma32, normal) = (zone(ZoneKind::Dma32), zone(ZoneKind::Normal));
             let share = dma32.managed() as f64 / (dma32.managed() + normal.managed()) as f64;

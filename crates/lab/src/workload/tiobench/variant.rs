@@ -55,22 +55,9 @@ impl Variant {
         Self::Default,
     ];
 
-    /// For the tables.
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::FairOff => "3.16, fair policy off",
-            Self::Fair312 => "3.16, fair policy of 3.12",
-            Self::Fair313 => "3.16, fair policy of 3.13",
-            Self::Linux316 => "3.16 (fair policy of 3.15)",
-            Self::Fair317 => "3.16, fair policy of 3.17",
-            Self::NoClassZone => "3.16, class zone dropped",
-            Self::NoGap => "3.16, balance gap dropped",
-            Self::Neither => "3.16, both dropped",
-            Self::Series => "series v4r8 (both dropped)",
-            Self::SeriesClassZone => "series, class zone restored",
-            Self::Default => "our default (node LRU)",
-        }
-    }
+    /// Those that were published, and ours.
+    pub(crate) const MEASURED: [Self; 5] =
+        [Self::FairOff, Self::Linux316, Self::Series, Self::SeriesClassZone, Self::Default];
 
     /// The allocator's rules.
     pub(crate) fn config(self) -> Config {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::TwoFilesArgs;
 use super::scene::{Pair, Scene};
 use crate::workload::jobs;
-use crate::workload::tiobench::Variant;
+use crate::workload::tiobench::{Variant, scale};
 
 /// One time through the second file.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -57,13 +57,6 @@ pub(crate) struct Row {
     pub(crate) runs: Vec<Run>,
 }
 
-impl Row {
-    /// The mean over its runs.
-    pub(crate) fn mean(&self, of: impl Fn(&Run) -> u64) -> f64 {
-        self.runs.iter().map(|run| of(run) as f64).sum::<f64>() / self.runs.len().max(1) as f64
-    }
-}
-
 /// All that was measured.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Outcome {
@@ -84,7 +77,7 @@ pub(crate) fn measure(args: &TwoFilesArgs, tick: &(dyn Fn() + Sync)) -> anyhow::
 }
 
 fn one(args: &TwoFilesArgs, variant: Variant, seed: u64) -> anyhow::Result<Run> {
-    let scene = Scene::boot(args.memory.bytes, variant, seed)?;
+    let scene = Scene::boot(&scale::setup(args.memory.bytes, variant, args.hardware, seed))?;
     let managed = scene.managed();
     // More than Normal, less than both.
     let file_pages = managed.normal * 6 / 5;

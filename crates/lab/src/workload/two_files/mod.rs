@@ -6,17 +6,16 @@
 //! which shows how many pages pass until one is given up when nothing else is there, and kernel allocations, for which
 //! kswapd does reclaim in a frozen zone: up to high, so that users still find less than low and reserve there.
 
+mod figures;
 mod measure;
-mod plot;
-mod published;
 mod scene;
-mod table;
 
 use std::num::NonZeroU32;
 
 use clap::Args;
 
-use super::options::{Memory, Runs};
+use super::figure::Figures;
+use super::options::{Hardware, Memory, Runs};
 use super::output::{Forms, Report};
 use super::tiobench::{MEMORY, Variant};
 
@@ -37,6 +36,8 @@ pub(crate) struct TwoFilesArgs {
     /// Only these sets of rules; all if none is given
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<Variant>,
+    #[command(flatten)]
+    pub(crate) hardware: Hardware,
     /// Recompute the owner's tables, lists and zones after each run
     #[arg(long)]
     pub(crate) check: bool,
@@ -55,6 +56,28 @@ pub(crate) fn run(args: &TwoFilesArgs) -> anyhow::Result<()> {
     let bar = args.forms.start(args.runs.times(args.variants().len()))?;
     let outcome = measure::measure(args, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let report = Report { name: "two_files", outcome: &outcome, text: table::all(&outcome, &published::read()?) };
-    args.forms.deliver(&report, || plot::all(&outcome))
+    let figures = figures::figures(&outcome)?;
+    let remarks = format!(
+        "{} MiB of memory, {} run(s) of each, seed {}. Both files are a fifth larger than Normal and fit in memory: the first is read once,\n\
+         the second {} times. Then both are deleted, and a stream twice as large as memory is read.\n",
+        outcome.memory_bytes >> 20,
+        outcome.iterations,
+        outcome.seed,
+        outcome.passes
+    );
+    args.forms.deliver(&Report { name: "two_files", outcome: &outcome, figures: &figures, remarks })
+}
+
+/// The published table of [`run`] for a report of several works.
+pub(crate) fn figures(bytes: u64, runs: Runs) -> anyhow::Result<Figures> {
+    let args = TwoFilesArgs {
+        memory: Memory { bytes },
+        runs,
+        passes: NonZeroU32::MIN,
+        only: Variant::MEASURED.to_vec(),
+        hardware: Hardware::default(),
+        check: false,
+        forms: Forms::default(),
+    };
+    figures::figures(&measure::measure(&args, &|| ())?)
 }

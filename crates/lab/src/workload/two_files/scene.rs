@@ -9,8 +9,7 @@ use pageblock_frame::{Order, Pfn};
 use serde::Serialize;
 
 use crate::machine::owner::{Holder, Name};
-use crate::machine::{Actor, FileId, Machine, Next, Stream, Time};
-use crate::workload::tiobench::{Variant, scale};
+use crate::machine::{Actor, FileId, Machine, Next, Setup, Stream, Time};
 
 /// A figure of DMA32, and of Normal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -73,10 +72,9 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Boots it. Readers differ by where on the disk their files lie and how much of memory the kernel has, both by the
-    /// seed.
-    pub(crate) fn boot(bytes: u64, variant: Variant, seed: u64) -> anyhow::Result<Self> {
-        let machine = Machine::boot(&scale::setup(bytes, variant, seed))?;
+    /// Boots it. Readers differ by where on the disk their files lie and how much of memory the kernel has, both by the seed.
+    pub(crate) fn boot(setup: &Setup) -> anyhow::Result<Self> {
+        let (machine, seed) = (Machine::boot(setup)?, setup.seed);
         machine.skip_disk(seed * 1000);
         let scene = Self { machine, least: Cell::new(u64::MAX) };
         let held = scene.managed().both() / 256 * (seed % 8);
