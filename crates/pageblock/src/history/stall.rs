@@ -18,7 +18,8 @@ use crate::PageAllocator;
 use crate::request::Request;
 use crate::slowpath::wake_kswapd;
 
-/// Longest stall, in nanoseconds: 20 ms (`HZ/50`). [`Experiment::StallLimit`](crate::Experiment::StallLimit) sets another.
+/// Longest stall, in nanoseconds: 20 ms (`HZ/50`). [`Experiment::StallLimit`](crate::Experiment::StallLimit) sets
+/// another.
 pub const STALL_LIMIT: u64 = 20_000_000;
 /// Classes of durations that [`Stalls`] tells apart.
 pub const STALL_BUCKETS: usize = 6;
@@ -59,7 +60,8 @@ impl StallCounters {
         Self { total: AtomicU64::new(0), longest: AtomicU64::new(0), durations: core::array::from_fn(zero) }
     }
 
-    /// A wait from `start` to `end`. Linux counts it if a tick of the clock fell into it, by the number of ticks; its time is counted
+    /// A wait from `start` to `end`. Linux counts it if a tick of the clock fell into it, by the number of ticks; its
+    /// time is counted
     /// in any case.
     fn note(&self, start: u64, end: u64) {
         let duration = end.saturating_sub(start);
@@ -131,7 +133,8 @@ impl<P: Platform> PageAllocator<P> {
     /// # use pageblock_testkit::host::Quiet;
     /// # let frames = PageAllocator::<Quiet>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new().experiment(Experiment::StallOrder(4)), storage).unwrap();
+    /// # frames.init_simulated([Region::from((0, 16 << 20, true))],
+    /// &Config::new().experiment(Experiment::StallOrder(4)), storage).unwrap();
     /// assert_eq!(frames.stalls().count, 0);
     /// ```
     #[must_use]

@@ -1,4 +1,5 @@
-//! Figures as a picture: for each a chart with a pair of lines for each row, published and measured, in percent of the first column.
+//! Figures as a picture: for each a chart with a pair of lines for each row, published and measured, in percent of
+//! the first column.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -1,6 +1,7 @@
 //! Tables of the five works: declared in `data/works.csv`, filled by the experiments, printed and drawn in one way.
 //!
-//! A [`Figure`] is a table as it was published. An experiment gives each cell the values of its runs ([`Figures::measure`]); rows, columns
+//! A [`Figure`] is a table as it was published. An experiment gives each cell the values of its runs
+//! ([`Figures::measure`]); rows, columns
 //! and tables that were not published come behind those that were.
 //!
 //! * `read`: the file; `judge`: direction and factor of a change; `print`: a figure as text; `chart`: as a picture.

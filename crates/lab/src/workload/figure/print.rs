@@ -28,7 +28,8 @@ impl Figures {
 }
 
 impl Figure {
-    /// Each row has up to three lines: the published values with their change, ours with the range of the runs, and our change with
+    /// Each row has up to three lines: the published values with their change, ours with the range of the runs, and
+    /// our change with
     /// its direction and the factor between both changes. In the first column the factor is between the values.
     fn table(&self) -> Table {
         let mut table = Table::new();

@@ -49,7 +49,8 @@ pub(crate) struct StressHighallocArgs {
     memory: Memory,
     #[command(flatten)]
     runs: Runs,
-    /// Only these columns (0 to 6, default); 2 to default if none is given. 2-unfair to 6-unfair are 2 to 6 without the fair-zone policy
+    /// Only these columns (0 to 6, default); 2 to default if none is given. 2-unfair to 6-unfair are 2 to 6 without
+    /// the fair-zone policy
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     columns: Vec<Column>,
     /// A column with just these patches, 1 to 6; repeatable

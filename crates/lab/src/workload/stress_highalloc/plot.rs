@@ -15,7 +15,8 @@ const BLOCKS: usize = 128;
 /// Room above each zone for its name.
 const TITLE: i32 = 18;
 
-/// The zones at one moment: one cell a pageblock, its colour the type, its shade how much is held; the scanners' places framed.
+/// The zones at one moment: one cell a pageblock, its colour the type, its shade how much is held; the scanners'
+/// places framed.
 pub(super) fn map(map: &Map) -> anyhow::Result<String> {
     let rows = |blocks: usize| blocks.div_ceil(BLOCKS) as i32;
     let height: i32 = map.zones.iter().map(|zone| TITLE + rows(zone.blocks.len()) * CELL.1).sum();

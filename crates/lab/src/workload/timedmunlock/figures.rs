@@ -1,4 +1,5 @@
-//! The series' tables with our values: seconds of CPU of the unlocking thread, so that other programs take nothing away.
+//! The series' tables with our values: seconds of CPU of the unlocking thread, so that other programs take nothing
+//! away.
 
 use super::measure::{Column, Outcome};
 use crate::workload::figure::{Better, Figures, Place};

@@ -72,7 +72,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Boots it. Readers differ by where on the disk their files lie and how much of memory the kernel has, both by the seed.
+    /// Boots it. Readers differ by where on the disk their files lie and how much of memory the kernel has, both by
+    /// the seed.
     pub(crate) fn boot(setup: &Setup) -> anyhow::Result<Self> {
         let (machine, seed) = (Machine::boot(setup)?, setup.seed);
         machine.skip_disk(seed * 1000);
