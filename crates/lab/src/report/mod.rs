@@ -21,7 +21,6 @@ pub(crate) use index::add;
 pub(crate) use perfetto::perfetto;
 #[cfg(feature = "experiments")]
 pub(crate) use plots::{CELL, draw_row};
-#[cfg(feature = "experiments")]
 pub(crate) use tables::{plain, tables};
 pub(crate) use verdict::verdict;
 
