@@ -1,15 +1,15 @@
 //! Many blocks under one lock hold, a word at a time: what refills and drains per-CPU lists.
 
+use pageblock_frame::runs::{self, WORD_FRAMES, WORD_ORDER};
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Platform, StateByte};
+use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Platform, StateByte, WordGiven};
 
-use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
-use crate::dense::word_of;
 use crate::ones::Ones;
 use crate::refill::Batch;
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::scattered::LEVEL;
 use crate::summary::MOST_REGIONS;
+use crate::word::word_of;
 use crate::zone::Zone;
 
 /// Words with less than that, after which the rest is looked at block by block: an ordered run has such at its ends
@@ -283,15 +283,16 @@ impl Region<'_> {
     /// Settles what a pageblock's loss of `frames` frames, some of them perhaps of full words, means beyond its words.
     pub(crate) fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
         let Some(b) = self.blocks.known_mut(block) else { return };
-        b.free = b.free.wrapping_sub(frames as u16);
-        let migrate_type = b.migrate_type;
-        let full_after = bits::full_words(b.presence);
+        let top = b.settle_taken(frames);
+        let (migrate_type, full_after) = (b.migrate_type(), b.full_words());
         if full_after != full_before {
-            bits::count_word_runs(full_before, |o, n| self.uncount(o, u64::from(n)));
-            bits::count_word_runs(full_after, |o, n| self.count(o, u64::from(n)));
+            runs::count_word_runs(full_before, |o, n| self.uncount(o, u64::from(n)));
+            runs::count_word_runs(full_after, |o, n| self.count(o, u64::from(n)));
         }
         self.sub_free(migrate_type, u64::from(frames));
-        self.refresh_top(block);
+        if top.is_any() {
+            self.top_changed(block, top);
+        }
     }
 
     /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`), of this region, by their
@@ -384,7 +385,7 @@ impl Region<'_> {
                         let byte = &chunk[index as usize % WORD_FRAMES as usize];
                         if StateByte::from_raw(byte.load(Ordering::Relaxed)).without_type() == listed {
                             byte.store(StateByte::INSIDE.raw(), Ordering::Relaxed);
-                            mask |= bits::ones(o) << (index % WORD_FRAMES);
+                            mask |= runs::ones(o) << (index % WORD_FRAMES);
                         } else {
                             wrong += 1;
                         }
@@ -419,33 +420,27 @@ impl Region<'_> {
             return self.give(word << WORD_ORDER | mask.trailing_zeros(), order);
         }
         if pieces < RECOUNT_FROM {
-            let mut left = mask & bits::runs(mask, order);
+            let mut left = mask & runs::runs(mask, order);
             while left != 0 {
                 let at = left.trailing_zeros();
                 self.give(word << WORD_ORDER | at, order);
-                left &= !(bits::ones(order) << at);
+                left &= !(runs::ones(order) << at);
             }
             return;
         }
         let block = word >> (BLOCK_SHIFT - WORD_ORDER);
         let at = word as usize % BLOCK_WORDS;
         let Some(b) = self.blocks.known_mut(block) else { return };
-        let old = b.map[at];
-        let new = old | mask;
-        b.map[at] = new;
-        b.free = b.free.wrapping_add((pieces << order) as u16);
-        let migrate_type = b.migrate_type;
-        bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
+        let migrate_type = b.migrate_type();
+        let WordGiven { before, after, given } = b.give_to_word(at, mask);
+        runs::count_runs(before, |o, n| self.uncount(o, u64::from(n)));
         self.add_free(migrate_type, u64::from(pieces) << order);
-        let Some(b) = self.blocks.known_mut(block) else { return };
-        b.presence &= !(bits::EVERY_WORD << at);
-        if new == u64::MAX {
-            self.give_full(block, at as u32, WORD_ORDER);
-            return;
+        if after == u64::MAX {
+            return self.account_given(block, WORD_ORDER, given);
         }
-        let orders = bits::orders(new);
-        b.presence |= bits::spread(orders, at);
-        bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
-        self.raise(block, 7 - orders.leading_zeros());
+        runs::count_runs(after, |o, n| self.count(o, u64::from(n)));
+        if given.top.is_any() {
+            self.top_changed(block, given.top);
+        }
     }
 }

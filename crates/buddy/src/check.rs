@@ -1,9 +1,8 @@
 //! Recomputing everything that is kept beside the bits, and naming the first thing that does not agree.
 
-use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
+use pageblock_frame::runs::for_each_run;
+use pageblock_frame::{MigrateType, Order, Pageblock, StateByte};
 
-use crate::bits;
-use crate::edit::for_each_run;
 use crate::free_area::{FreeAreaId, ROW};
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::zone::Zone;
@@ -128,6 +127,9 @@ impl Zone<'_> {
     }
 }
 
+/// In a presence, the bits of full words, which are known even while frames are loose.
+const ALL_FULL: u64 = 0xff << 48;
+
 impl Region<'_> {
     /// What the region's holders have told the zone.
     fn check_published(&self, known: impl Fn(FreeAreaId) -> bool) -> Result<(), Violation> {
@@ -161,12 +163,12 @@ impl Region<'_> {
             let set = self.check_sets(block, b)?;
             set.into_iter().for_each(|set| members[set.index()] += 1);
             if !b.is_wholly_free() {
-                for_each_run(&b.map, |order, runs| orders[order as usize % Order::COUNT] += u64::from(runs));
+                for_each_run(b.map(), |order, runs| orders[order as usize % Order::COUNT] += u64::from(runs));
             }
-            types[b.migrate_type.index()] += u64::from(b.free);
-            managed += u64::from(b.managed);
-            isolated += u64::from(b.migrate_type == MigrateType::Isolate);
-            reserve += u64::from(b.migrate_type == MigrateType::HighAtomic) << BLOCK_SHIFT;
+            types[b.migrate_type().index()] += u64::from(b.free());
+            managed += u64::from(b.managed());
+            isolated += u64::from(b.migrate_type() == MigrateType::Isolate);
+            reserve += u64::from(b.migrate_type() == MigrateType::HighAtomic) << BLOCK_SHIFT;
         }
         for t in MigrateType::ALL {
             self.for_each_whole_run(t, |order, runs| orders[order as usize % Order::COUNT] += runs);
@@ -186,12 +188,12 @@ impl Region<'_> {
     }
 
     fn check_words(&self, block: u32, b: &Pageblock) -> Result<(), Violation> {
-        let found: u16 = b.map.iter().map(|word| word.count_ones() as u16).sum();
-        if found != b.free {
-            return Err(Violation::FreeCount { block, kept: b.free, found });
+        let found = b.recomputed();
+        if found.free() != b.free() {
+            return Err(Violation::FreeCount { block, kept: b.free(), found: found.free() });
         }
-        let known = if b.loose != 0 { bits::ALL_FULL } else { u64::MAX };
-        let (kept, found) = (b.presence & known, bits::block_presence(&b.map) & known);
+        let known = if b.loose() != 0 { ALL_FULL } else { u64::MAX };
+        let (kept, found) = (b.presence() & known, found.presence() & known);
         if kept == found { Ok(()) } else { Err(Violation::Presence { block, kept, found }) }
     }
 
@@ -201,7 +203,7 @@ impl Region<'_> {
         let mut accounted = 0;
         for index in first..first + (1 << BLOCK_SHIFT) {
             let state = self.states.get(index);
-            let free = b.map[(index >> 6) as usize % BLOCK_WORDS] >> (index % 64) & 1 == 1;
+            let free = b.word((index >> 6) as usize) >> (index % 64) & 1 == 1;
             let inside = index < held_until;
             if free && (state != StateByte::INSIDE || inside) || state.is_head() && inside {
                 return Err(Violation::FreeAndHeld { index, state: state.raw() });
@@ -211,29 +213,25 @@ impl Region<'_> {
             }
             accounted += u32::from(free || index < held_until);
         }
-        if accounted != u32::from(b.managed) {
-            return Err(Violation::Lost { block, found: accounted, managed: b.managed });
+        if accounted != u32::from(b.managed()) {
+            return Err(Violation::Lost { block, found: accounted, managed: b.managed() });
         }
         Ok(held_until)
     }
 
     /// The pageblock's largest order, and the set that it belongs in, if any.
     fn check_sets(&self, block: u32, b: &Pageblock) -> Result<Option<FreeAreaId>, Violation> {
-        let found = if b.is_wholly_free() {
-            Pageblock::WHOLE
-        } else {
-            bits::top_order(bits::block_presence(&b.map)).map_or(Pageblock::NO_TOP, |order| order as u8)
-        };
-        if b.top != found {
-            return Err(Violation::Top { block, kept: b.top, found });
+        let found = b.recomputed().top();
+        if b.top() != found {
+            return Err(Violation::Top { block, kept: b.top(), found });
         }
         let set = match found {
-            _ if b.reserved_by != 0 => Some(FreeAreaId::reserved(b.migrate_type)),
+            _ if b.reserved_by() != 0 => Some(FreeAreaId::reserved(b.migrate_type())),
             Pageblock::NO_TOP => None,
-            top => Some(FreeAreaId::new(b.migrate_type, u32::from(top))),
+            top => Some(FreeAreaId::new(b.migrate_type(), u32::from(top))),
         };
         match set {
-            Some(set) if !self.free_area.contains(set, block) || (b.reserved_by != 0 && b.is_wholly_free()) => {
+            Some(set) if !self.free_area.contains(set, block) || (b.reserved_by() != 0 && b.is_wholly_free()) => {
                 Err(Violation::NotInSet { block, order: found })
             }
             set => Ok(set),

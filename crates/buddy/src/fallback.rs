@@ -12,7 +12,6 @@ use pageblock_frame::{
     AllocFlags, FrameState, Hooks, MigrateType, NO_BLOCK, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, Platform, StateByte,
 };
 
-use crate::bits;
 use crate::free_area::FreeAreaId;
 use crate::ones::Ones;
 use crate::policy::{Policy, fallbacks};
@@ -207,8 +206,8 @@ impl<'m> Zone<'m> {
         let Place { mut region, index } = self.lock_at::<P>(stolen.block << BLOCK_SHIFT)?;
         let block = index >> BLOCK_SHIFT;
         let b = region.blocks.get(block)?;
-        let serves = b.top != Pageblock::NO_TOP && b.top != Pageblock::WHOLE && u32::from(b.top) >= order;
-        if order >= BLOCK_SHIFT || !serves || !b.migrate_type.is_ordinary() || stolen.frames >> order == 0 {
+        let serves = b.top() != Pageblock::NO_TOP && b.top() != Pageblock::WHOLE && u32::from(b.top()) >= order;
+        if order >= BLOCK_SHIFT || !serves || !b.migrate_type().is_ordinary() || stolen.frames >> order == 0 {
             return None;
         }
         if !self.policy.goes_on {
@@ -392,10 +391,10 @@ impl<'m> Zone<'m> {
         region.freshen(victim.block);
         let Some(b) = region.blocks.get(victim.block) else { return };
         let before = if self.policy.can_claim(victim.top, wanted) {
-            u32::from(b.free)
+            u32::from(b.free())
         } else if self.policy.smallest_for_movable {
             // Such a victim is smaller than a word.
-            1 << bits::smallest_order(b.presence, order).unwrap_or(order)
+            1 << b.smallest_order(order).unwrap_or(order)
         } else {
             1 << order
         };
@@ -417,7 +416,7 @@ impl<'m> Zone<'m> {
         if !self.policy.can_claim(victim.top, wanted) {
             return false;
         }
-        let Some(free) = region.blocks.get(victim.block).map(|b| u64::from(b.free)) else { return false };
+        let Some(free) = region.blocks.get(victim.block).map(|b| u64::from(b.free())) else { return false };
         let alike = if self.policy.claim_counts_compatible { region.alike(victim, free, wanted) } else { 0 };
         if free + alike < PAGEBLOCK_FRAMES / 2 {
             return false;

@@ -21,7 +21,7 @@
 
 use core::num::NonZeroU64;
 
-use pageblock_frame::MigrateType;
+use pageblock_frame::{MigrateType, TopChange};
 
 use crate::ones::Ones;
 
@@ -103,21 +103,6 @@ impl Members {
     /// The sets that have a member here and had none before.
     pub(crate) fn appeared_since(self, before: Self) -> impl Iterator<Item = FreeAreaId> {
         Ones(self.0 & !before.0).map(FreeAreaId)
-    }
-}
-
-/// A pageblock's largest free order before and after a change; -1 while it has nothing free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TopChange {
-    pub(crate) from: i32,
-    pub(crate) to: i32,
-}
-
-impl TopChange {
-    /// From the values of [`Pageblock::top`](pageblock_frame::Pageblock), where "nothing" is -1 as a signed byte.
-    #[inline]
-    pub(crate) const fn of(from: u8, to: u8) -> Self {
-        Self { from: from as i8 as i32, to: to as i8 as i32 }
     }
 }
 

@@ -42,15 +42,12 @@ extern crate std;
 
 mod alloc;
 mod alloc_free;
-mod bits;
 mod blocks;
 mod boost;
 mod bulk;
 mod check;
 #[cfg(feature = "defmt")]
 mod defmt;
-mod dense;
-mod edit;
 mod error;
 mod events;
 mod fallback;
@@ -70,10 +67,12 @@ mod report;
 mod reservations;
 mod scan;
 mod scattered;
+mod span;
 mod storage;
 mod summary;
 mod watermark;
 mod whole;
+mod word;
 mod zone;
 mod zonelist;
 
@@ -82,7 +81,6 @@ pub use boost::BoostArithmetic;
 pub use boost::BoostRule;
 pub use bulk::Given;
 pub use check::Violation;
-pub use dense::word_of;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
 pub use events::ZoneEvents;
 pub use fragmentation::{fragmentation_index, unusable_free_index};
@@ -95,9 +93,10 @@ pub use refill::Refill;
 pub use report::{
     BlockTypeInfo, BuddyInfo, CmaColumn, FragmentationLine, FreeCounts, PageTypeHeading, PageTypeInfo, ZoneInfo,
 };
-pub use scan::{BlockView, Held, Patience, Servable, ZoneScan, count_free_blocks, note_of, obstacle_of, part_note_of};
+pub use scan::{BlockView, Held, Patience, Servable, ZoneScan, count_free_blocks};
 pub use storage::ZoneStorage;
 pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
+pub use word::word_of;
 pub use zone::{Unreserve, Zone, ZoneConfig};
 pub use zonelist::{Distances, LOCAL_DISTANCE, NodeOrder, REMOTE_DISTANCE, ZoneRef, Zonelist};
 

@@ -142,7 +142,7 @@ impl Region<'_> {
     /// The same of frames of one pageblock.
     fn release_frames(&mut self, index: u32, frames: u32) -> u64 {
         if let Some(b) = self.blocks.get_mut(index >> BLOCK_SHIFT) {
-            b.managed += frames as u16;
+            b.add_managed(frames as u16);
         }
         let was_reserved = self.clear_absent(index, frames);
         self.give_range(index, frames);
@@ -162,7 +162,7 @@ impl Region<'_> {
 
     /// The first of these frames of one pageblock that is free or held, if there is one.
     fn first_managed(&self, index: u32, frames: u32) -> Option<u32> {
-        if self.blocks.get(index >> BLOCK_SHIFT).is_none_or(|b| b.managed == 0) {
+        if self.blocks.get(index >> BLOCK_SHIFT).is_none_or(|b| b.managed() == 0) {
             return None;
         }
         (index..index + frames).find(|&i| !self.none_free(i, 1) || self.states.head_of(i).is_some())
@@ -208,7 +208,7 @@ impl Region<'_> {
 
     /// The same of frames of one pageblock.
     fn mark_frames(&mut self, first: u32, frames: u32, state: StateByte) -> u64 {
-        let Some(unmanaged) = self.blocks.get_mut(first >> BLOCK_SHIFT).map(|b| b.managed == 0) else { return 0 };
+        let Some(unmanaged) = self.blocks.get_mut(first >> BLOCK_SHIFT).map(|b| b.managed() == 0) else { return 0 };
         let mut marked = 0;
         for index in first..first + frames {
             if self.states.get(index) == StateByte::INSIDE

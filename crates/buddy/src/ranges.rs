@@ -2,9 +2,9 @@
 
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, PfnRange, Platform, StateByte};
 
-use crate::edit::aligned_pieces;
 use crate::error::{AllocAtError, FreeError, SplitError};
 use crate::region::BLOCK_SHIFT;
+use crate::span::aligned_pieces;
 use crate::zone::{Place, Zone};
 
 impl Zone<'_> {
@@ -24,7 +24,7 @@ impl Zone<'_> {
         if !region.take_at(index, u32::from(order.as_u8())) {
             return Err(AllocAtError::Busy);
         }
-        let migrate_type = region.blocks.get(index >> BLOCK_SHIFT).map_or(MigrateType::Movable, |b| b.migrate_type);
+        let migrate_type = region.blocks.get(index >> BLOCK_SHIFT).map_or(MigrateType::Movable, |b| b.migrate_type());
         region.states.set(index, StateByte::allocated(order, migrate_type));
         self.publish(&mut region);
         Ok(())

@@ -2,10 +2,10 @@
 
 use core::num::NonZeroU64;
 
+use pageblock_frame::runs::{self, WORD_FRAMES, WORD_ORDER};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{BLOCK_WORDS, CpuId, MigrateType, Order, StateByte, StateTable};
 
-use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::bulk::Effort;
 use crate::region::{BLOCK_SHIFT, Region};
 
@@ -50,7 +50,7 @@ impl Region<'_> {
     /// stack as they are, they come off in ascending order. Says how many frames they were.
     fn refill_words(&mut self, block: u32, batch: Batch, out: &mut [u32], effort: &mut Effort) -> usize {
         let Batch { mark, least, .. } = batch;
-        let mut full = bits::full_words(self.presence(block));
+        let mut full = self.full_words(block);
         let (words, _) = out.as_chunks_mut();
         let wanted = least.div_ceil(WORD_FRAMES as usize).min(effort.affords(FULL).max(1));
         let count = wanted.min(words.len()).min(full.count_ones() as usize);
@@ -68,17 +68,13 @@ impl Region<'_> {
         let Batch { order, mark, least } = batch;
         effort.spend(OPENED);
         self.freshen(block);
-        let full_before = bits::full_words(self.presence(block));
+        let full_before = self.full_words(block);
         let mut got = 0;
         // One word at least, whatever the effort: a pageblock that has been opened must not stay wholly free.
         while got < least && (got == 0 || effort.is_left()) {
             let Some(b) = self.blocks.get(block) else { break };
-            let wanted = b.presence >> (order * BLOCK_WORDS as u32);
-            if wanted == 0 {
-                break;
-            }
-            let word = wanted.trailing_zeros() as usize % BLOCK_WORDS;
-            let old = b.map[word];
+            let Some(word) = b.word_with(order) else { break };
+            let old = b.word(word);
             if old == u64::MAX && order == 0 {
                 let rest = out.get_mut(got..).unwrap_or_default();
                 let frames = self.refill_words(block, Batch { least: least - got, ..batch }, rest, effort);
@@ -87,7 +83,7 @@ impl Region<'_> {
                     continue;
                 }
             }
-            let starts = bits::runs(old, order);
+            let starts = runs::runs(old, order);
             let first = self.offset + (block << BLOCK_SHIFT | (word as u32) << WORD_ORDER);
             // A free word comes in full; without it, or where it does not fit, what is enough.
             let fits = old == u64::MAX && out.len() - got >= (WORD_FRAMES >> order) as usize;
@@ -107,10 +103,9 @@ impl Region<'_> {
             }
             let new = old & !taken;
             let Some(b) = self.blocks.get_mut(block) else { break };
-            b.map[word] = new;
-            b.presence = b.presence & !(bits::EVERY_WORD << word) | bits::spread(bits::orders(new), word);
-            bits::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
-            bits::count_runs(new, |o, n| self.count(o, u64::from(n)));
+            b.take_from_word(word, taken);
+            runs::count_runs(old, |o, n| self.uncount(o, u64::from(n)));
+            runs::count_runs(new, |o, n| self.count(o, u64::from(n)));
         }
         self.finish_take(block, full_before, (got as u32) << order);
         got

@@ -5,12 +5,11 @@
 //! lock before it lets go. Frame and pageblock numbers in here count from the region's first frame.
 
 use pageblock_frame::{
-    BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pageblocks, Pfn, StateTable,
+    MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pageblocks, Pfn, StateTable, TopChange,
 };
 
-use crate::bits;
 use crate::events::ZoneEvents;
-use crate::free_area::{FreeArea, FreeAreaId, Members, Reserved, TopChange};
+use crate::free_area::{FreeArea, FreeAreaId, Members, Reserved};
 
 /// log2 of the frames in a pageblock, for shifts.
 pub(crate) const BLOCK_SHIFT: u32 = 9;
@@ -111,10 +110,10 @@ impl Region<'_> {
         self.base.add(u64::from(index))
     }
 
-    /// The block's presence as one word.
+    /// One bit for each full word of a pageblock.
     #[inline]
-    pub(crate) fn presence(&self, block: u32) -> u64 {
-        self.blocks.get(block).map_or(0, |b| b.presence)
+    pub(crate) fn full_words(&self, block: u32) -> u32 {
+        self.blocks.get(block).map_or(0, Pageblock::full_words)
     }
 
     /// The most fragmented pageblock of the type, not wholly free, that serves `order < 9`.
@@ -128,37 +127,16 @@ impl Region<'_> {
     #[inline]
     pub(crate) fn top_changed(&mut self, block: u32, change: TopChange) {
         let Some(b) = self.blocks.get(block) else { return };
-        if b.reserved_by == 0 {
-            self.free_area.change(b.migrate_type, block, change);
+        if b.reserved_by() == 0 {
+            self.free_area.change(b.migrate_type(), block, change);
         }
     }
 
-    /// Sets the largest order of a pageblock that is not wholly free.
-    #[inline(never)]
-    pub(crate) fn set_top(&mut self, block: u32, top: u8) {
-        let Some(b) = self.blocks.known_mut(block) else { return };
-        let old = core::mem::replace(&mut b.top, top);
-        if old != top {
-            self.top_changed(block, TopChange::of(old, top));
-        }
-    }
-
-    /// Makes a pageblock's presence what its map says, if blocks have come back since: before anything is taken from
-    /// it.
+    /// Makes a pageblock's presence what its map says, if blocks have come back since: before words are taken from it.
     #[inline]
     pub(crate) fn freshen(&mut self, block: u32) {
-        if let Some(b) = self.blocks.known_mut(block)
-            && b.loose != 0
-        {
-            recompute(b);
-        }
-    }
-
-    /// Recomputes the largest order of a pageblock that is not wholly free.
-    pub(crate) fn refresh_top(&mut self, block: u32) {
-        let top = bits::top_order(self.presence(block)).map_or(Pageblock::NO_TOP, |order| order as u8);
-        if self.blocks.get(block).is_some_and(|b| b.top != top) {
-            self.set_top(block, top);
+        if let Some(b) = self.blocks.known_mut(block) {
+            b.freshen();
         }
     }
 
@@ -166,8 +144,8 @@ impl Region<'_> {
     pub(crate) fn reserve(&mut self, block: u32, reserved_by: u16) {
         self.unreserve(block);
         let Some(b) = self.blocks.known_mut(block) else { return };
-        b.reserved_by = reserved_by;
-        let (migrate_type, from) = (b.migrate_type, i32::from(b.top as i8));
+        b.set_reserved_by(reserved_by);
+        let (migrate_type, from) = (b.migrate_type(), i32::from(b.top() as i8));
         self.free_area.change(migrate_type, block, TopChange { from, to: -1 });
         self.free_area.set_reserved(migrate_type, block, Reserved::Yes);
     }
@@ -178,13 +156,13 @@ impl Region<'_> {
         let next = |&block: &u32| self.free_area.first_from(set, block + 1);
         core::iter::successors(self.free_area.first_from(set, 0), next)
             // `NO_TOP` is one below order 0, also as a signed number.
-            .any(|block| self.blocks.get(block).is_some_and(|b| i32::from(b.top as i8) >= order as i32))
+            .any(|block| self.blocks.get(block).is_some_and(|b| i32::from(b.top() as i8) >= order as i32))
     }
 
     /// Ends a pageblock's reservation, if it has one.
     #[inline]
     pub(crate) fn unreserve(&mut self, block: u32) {
-        if self.blocks.get(block).is_some_and(|b| b.reserved_by != 0) {
+        if self.blocks.get(block).is_some_and(|b| b.reserved_by() != 0) {
             self.end_reservation(block);
         }
     }
@@ -192,8 +170,8 @@ impl Region<'_> {
     #[inline(never)]
     fn end_reservation(&mut self, block: u32) {
         let Some(b) = self.blocks.known_mut(block) else { return };
-        b.reserved_by = 0;
-        let (migrate_type, to) = (b.migrate_type, i32::from(b.top as i8));
+        b.set_reserved_by(0);
+        let (migrate_type, to) = (b.migrate_type(), i32::from(b.top() as i8));
         self.free_area.set_reserved(migrate_type, block, Reserved::No);
         self.free_area.change(migrate_type, block, TopChange { from: -1, to });
     }
@@ -229,31 +207,10 @@ impl Region<'_> {
         self.count(order, blocks.wrapping_neg());
     }
 
-    /// Sets the map of a pageblock to wholly free, or to nothing free.
-    #[inline]
-    pub(crate) fn fill(b: &mut Pageblock, free: bool) {
-        let (word, presence, frames, top) = if free {
-            (u64::MAX, bits::ALL_FULL, 1 << BLOCK_SHIFT, Pageblock::WHOLE)
-        } else {
-            (0, 0, 0, Pageblock::NO_TOP)
-        };
-        b.map = [word; BLOCK_WORDS];
-        b.presence = presence;
-        b.free = frames;
-        b.top = top;
-    }
-
     /// True if a pageblock's skip bit is set.
     pub(crate) fn is_skipped(&self, block: u32) -> bool {
         self.skip.get((block / 64) as usize).is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
-}
-
-#[cold]
-#[inline(never)]
-fn recompute(b: &mut Pageblock) {
-    b.presence = bits::block_presence(&b.map);
-    b.loose = 0;
 }
 
 const _: () = assert!(PAGEBLOCK_FRAMES == 1 << BLOCK_SHIFT);

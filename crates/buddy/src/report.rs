@@ -2,9 +2,9 @@
 
 use core::fmt;
 
+use pageblock_frame::runs::for_each_run;
 use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES};
 
-use crate::edit::for_each_run;
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::{Zone, fragmentation};
 
@@ -106,16 +106,16 @@ impl<'m> Zone<'m> {
 
 fn count_block(core: &Region<'_>, block: u32, counts: &mut FreeCounts) {
     let Some(b) = core.blocks.get(block) else { return };
-    let of_type = &mut counts.by_type[b.migrate_type.index()];
+    let of_type = &mut counts.by_type[b.migrate_type().index()];
     if b.is_wholly_free() {
         counts.wholly_free += 1;
     } else {
-        for_each_run(&b.map, |order, runs| of_type[order as usize % Order::COUNT] += u64::from(runs));
+        for_each_run(b.map(), |order, runs| of_type[order as usize % Order::COUNT] += u64::from(runs));
     }
-    if b.managed > 0 {
-        counts.pageblocks[b.migrate_type.index()] += 1;
+    if b.managed() > 0 {
+        counts.pageblocks[b.migrate_type().index()] += 1;
     }
-    let used = u64::from(b.managed.saturating_sub(b.free));
+    let used = u64::from(b.managed().saturating_sub(b.free()));
     let movable = core.movable_frames(block);
     counts.mixed += u64::from(movable > 0 && movable < used);
 }

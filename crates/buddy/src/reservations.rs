@@ -92,7 +92,7 @@ impl<'m> Zone<'m> {
             let batch = Batch { order: u32::from(refill.order.as_u8()), mark, least: least - got };
             let rest = out.get_mut(got..).unwrap_or_default();
             let taken = region.refill_from(block, batch, rest, &mut effort);
-            if region.blocks.get(block).is_none_or(|b| b.top == Pageblock::NO_TOP) {
+            if region.blocks.get(block).is_none_or(|b| b.top() == Pageblock::NO_TOP) {
                 region.unreserve(block);
             }
             self.publish(&mut region);
@@ -129,7 +129,7 @@ impl<'m> Zone<'m> {
             return false;
         }
         let best = self.summary.most_fragmented(refill.migrate_type, u32::from(refill.order.as_u8()));
-        best.is_some_and(|best| region.blocks.get(block).is_some_and(|own| best.top < u32::from(own.top)))
+        best.is_some_and(|best| region.blocks.get(block).is_some_and(|own| best.top < u32::from(own.top())))
     }
 
     /// Leaves the pageblock that a CPU refilled from last, and looks for another.
@@ -227,10 +227,10 @@ impl Region<'_> {
     #[inline]
     fn reservation_for(&self, refill: &Refill, owner: u16, block: u32) -> Own {
         let Some(b) = self.blocks.get(block) else { return Own::None };
-        if b.reserved_by != owner || b.migrate_type as u8 != refill.migrate_type as u8 {
+        if b.reserved_by() != owner || b.migrate_type() as u8 != refill.migrate_type as u8 {
             return Own::None;
         }
         // `NO_TOP` is one below order 0, also as a signed number.
-        if b.top as i8 >= refill.order.as_u8() as i8 { Own::Serves } else { Own::TooSmall }
+        if b.top() as i8 >= refill.order.as_u8() as i8 { Own::Serves } else { Own::TooSmall }
     }
 }

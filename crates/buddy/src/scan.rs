@@ -7,19 +7,18 @@
 mod notes;
 mod view;
 
-pub use notes::{note_of, obstacle_of, part_note_of};
 pub use view::{BlockView, Held, Patience, Servable, count_free_blocks};
 
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ops::Range;
 
+use pageblock_frame::runs::{self, WORD_FRAMES, WORD_ORDER};
 use pageblock_frame::sync::IrqGuard;
 use pageblock_frame::{
     BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pfn, Platform, StateByte,
 };
 
-use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::free_area::FreeAreaId;
 use crate::ones::Ones;
 use crate::policy::fallbacks;
@@ -138,7 +137,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     #[must_use]
     #[inline]
     pub fn map(&self, block: u32) -> [u64; BLOCK_WORDS] {
-        let map = |Looked { region, block }: Looked<'_, '_, P>| region.blocks.get(block).map(|b| b.map);
+        let map = |Looked { region, block }: Looked<'_, '_, P>| region.blocks.get(block).map(|b| *b.map());
         self.lock(block).and_then(map).unwrap_or([0; BLOCK_WORDS])
     }
 
@@ -222,7 +221,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
     pub fn isolate(&self, block: u32) -> Option<[u64; BLOCK_WORDS]> {
         self.changing(block, |region, block| {
             withhold(region, block)?;
-            region.blocks.get(block).map(|b| b.map)
+            region.blocks.get(block).map(|b| *b.map())
         })?
     }
 
@@ -370,7 +369,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
 
 #[inline]
 fn withhold(region: &mut Region<'_>, block: u32) -> Option<()> {
-    let migrate_type = region.blocks.get(block)?.migrate_type;
+    let migrate_type = region.blocks.get(block)?.migrate_type();
     if !migrate_type.is_ordinary() && migrate_type != MigrateType::Cma {
         return None;
     }
@@ -391,12 +390,12 @@ fn blocks_of(index: u32, order: Order) -> Range<u32> {
 impl Region<'_> {
     fn take_place(&mut self, index: u32, order: Order, wanted: MigrateType) -> bool {
         let o = u32::from(order.as_u8());
-        let withheld = |block| self.blocks.get(block).is_none_or(|b| b.migrate_type == MigrateType::Isolate);
+        let withheld = |block| self.blocks.get(block).is_none_or(|b| b.migrate_type() == MigrateType::Isolate);
         if o > self.max_order || blocks_of(index, order).any(withheld) || !self.take_at(index, o) {
             return false;
         }
         for block in blocks_of(index, order) {
-            let ordinary = self.blocks.get(block).is_some_and(|b| b.migrate_type.is_ordinary());
+            let ordinary = self.blocks.get(block).is_some_and(|b| b.migrate_type().is_ordinary());
             if o >= BLOCK_SHIFT && wanted.is_ordinary() && ordinary {
                 self.set_type(block, wanted);
             }
@@ -407,22 +406,21 @@ impl Region<'_> {
 
     /// Takes blocks of `order` below 6 out of a pageblock, exact runs before parts of larger ones.
     fn take_runs(&mut self, block: u32, order: u32, out: &mut [u32]) -> usize {
-        if order >= WORD_ORDER || self.blocks.get(block).is_none_or(|b| b.free == 0) {
+        if order >= WORD_ORDER || self.blocks.get(block).is_none_or(|b| b.free() == 0) {
             return 0;
         }
         let mut got = 0;
-        self.edit_block(block, |core| {
-            let Some(b) = core.blocks.get_mut(block) else { return };
+        self.edit_block(block, |map| {
             for only_exact in [true, false] {
-                for (word, map) in b.map.iter_mut().enumerate() {
-                    let runs = bits::runs(*map, order);
-                    let mut starts = if only_exact { bits::exact(runs, order) } else { runs };
+                for (word, map) in map.iter_mut().enumerate() {
+                    let runs = runs::runs(*map, order);
+                    let mut starts = if only_exact { runs::exact(runs, order) } else { runs };
                     while starts != 0
                         && let Some(slot) = out.get_mut(got)
                     {
                         let at = starts.trailing_zeros();
                         starts &= starts - 1;
-                        *map &= !(bits::ones(order) << at);
+                        *map &= !(runs::ones(order) << at);
                         *slot = block << BLOCK_SHIFT | (word as u32) << WORD_ORDER | at;
                         got += 1;
                     }
@@ -448,15 +446,11 @@ impl Region<'_> {
             if o >= WORD_ORDER || group.len() < RECOUNT_FROM {
                 self.give(index, o);
             } else {
-                masks[(index >> WORD_ORDER) as usize % BLOCK_WORDS] |= bits::ones(o) << (index % WORD_FRAMES);
+                masks[(index >> WORD_ORDER) as usize % BLOCK_WORDS] |= runs::ones(o) << (index % WORD_FRAMES);
             }
         }
         if masks != [0; BLOCK_WORDS] {
-            self.edit_block(block, |core| {
-                if let Some(b) = core.blocks.get_mut(block) {
-                    b.map.iter_mut().zip(masks).for_each(|(word, mask)| *word |= mask);
-                }
-            });
+            self.edit_block(block, |map| map.iter_mut().zip(masks).for_each(|(word, mask)| *word |= mask));
         }
         refused
     }

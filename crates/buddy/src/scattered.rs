@@ -10,12 +10,12 @@
 use core::hint::cold_path;
 use core::ops::Range;
 
+use pageblock_frame::runs::{self, WORD_ORDER};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, Pageblock, StateByte};
 
-use crate::bits::{self, WORD_ORDER};
 use crate::bulk::{Effort, Picked};
-use crate::free_area::{FreeArea, TopChange};
+use crate::free_area::FreeArea;
 use crate::region::{BLOCK_SHIFT, Region};
 
 /// Orders between an eighth and the whole, on each level; the largest order of a block that lies in one byte of a map.
@@ -139,15 +139,15 @@ impl Region<'_> {
         while let Some(mut frame) = visit.next() {
             frame.state().store(StateByte::INSIDE.raw(), Ordering::Relaxed);
             let place = frame.index() % 8;
-            let now = frame.set((bits::ones(ORDER) as u8) << place);
+            let now = frame.set((runs::ones(ORDER) as u8) << place);
             let merged = merged_at(now, place);
             grown = grown.wrapping_add(EIGHTS.grown[usize::from(merged)]);
             let b = frame.block();
             b.count_loose(1 << ORDER);
             // `NO_TOP` is one below order 0, also as a signed number.
-            if merged as i8 > b.top as i8 {
+            if merged as i8 > b.top() as i8 {
                 cold_path();
-                let top = b.top as i8;
+                let top = b.top() as i8;
                 let full = now == u8::MAX;
                 if full && top >= LEVEL as i8 && !frame.is_beside_full() {
                     continue;
@@ -234,7 +234,7 @@ impl Growth<'_, '_> {
             self.words = self.words.wrapping_add(EIGHTS.full[around]);
             reached = EIGHTS.reached[around];
         }
-        if reached as i8 > b.top as i8 {
+        if reached as i8 > b.top() as i8 {
             self.rises(b, index, reached);
         }
         self.whole || self.left <= 0
@@ -260,8 +260,8 @@ fn rise(
     let mut reached = u32::from(reached);
     if reached >= u32::from(ALL) {
         let word = (index >> WORD_ORDER) % BLOCK_WORDS as u32;
-        b.presence |= bits::present(WORD_ORDER, word as usize);
-        let merged = merged_at(bits::full_words(b.presence) as u8, word);
+        b.fill_loose_word(word);
+        let merged = merged_at(b.full_words() as u8, word);
         reached = WORD_ORDER + u32::from(merged.min(LEVEL as u8));
         for order in WORD_ORDER..=reached.min(BLOCK_SHIFT - 1) {
             let slot = &mut nr_free[order as usize % Order::COUNT];
@@ -271,13 +271,9 @@ fn rise(
             return true;
         }
     }
-    let top = i32::from(b.top as i8);
-    if top < reached as i32 {
-        b.top = reached as u8;
-        let block = index >> BLOCK_SHIFT;
-        if b.reserved_by == 0 {
-            free_area.change(b.migrate_type, block, TopChange { from: top, to: reached as i32 });
-        }
+    let top = b.raise(reached);
+    if top.is_any() && b.reserved_by() == 0 {
+        free_area.change(b.migrate_type(), index >> BLOCK_SHIFT, top);
     }
     false
 }

@@ -4,9 +4,9 @@
 //! of order `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the
 //! decomposition into maximal runs is unique, and merging follows from the bits.
 
-use pageblock_frame::{MigrateType, Pageblock, Unopened};
+use pageblock_frame::runs::{self, Run};
+use pageblock_frame::{Fill, MigrateType, Pageblock, Unopened};
 
-use crate::bits::{self, Run};
 use crate::free_area::FreeAreaId;
 use crate::region::{BLOCK_SHIFT, Region};
 
@@ -14,7 +14,7 @@ use crate::region::{BLOCK_SHIFT, Region};
 fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
     let mut runs = word;
     for level in 0..most {
-        let above = bits::coarser(runs, level);
+        let above = runs::coarser(runs, level);
         visit(level, runs & !(above | above << (1u32 << level)));
         runs = above;
         if runs == 0 {
@@ -28,9 +28,9 @@ fn maximal_runs(word: u64, most: u32, mut visit: impl FnMut(u32, u64)) {
 /// first bit and its level.
 #[inline]
 fn smallest_run(word: u64, wanted: u32, most: u32) -> Option<Run> {
-    let mut runs = bits::runs(word, wanted);
+    let mut runs = runs::runs(word, wanted);
     for level in wanted..most {
-        let above = bits::coarser(runs, level);
+        let above = runs::coarser(runs, level);
         let exact = runs & !(above | above << (1u32 << level));
         if exact != 0 {
             return Some(Run { first: exact.trailing_zeros(), order: level });
@@ -80,8 +80,8 @@ impl Region<'_> {
     pub(crate) fn give_whole(&mut self, index: u32) {
         let block = index >> BLOCK_SHIFT;
         let Some(b) = self.blocks.known_mut(block) else { return };
-        Self::fill(b, true);
-        let migrate_type = b.migrate_type;
+        b.fill(Fill::Free);
+        let migrate_type = b.migrate_type();
         self.add_free(migrate_type, 1 << BLOCK_SHIFT);
         self.join_whole(block, migrate_type);
     }
@@ -109,12 +109,12 @@ impl Region<'_> {
         let mut level = 0;
         let most = self.levels;
         while level < most {
-            let half = bits::ones(level);
+            let half = runs::ones(level);
             let buddy = at ^ (1 << level);
             if (word >> buddy) & half != half {
                 let other = self.blocks.get(block / 64 * 64 + buddy);
                 if !ADOPT
-                    || other.is_none_or(|b| b.top != Pageblock::WHOLE)
+                    || other.is_none_or(|b| b.top() != Pageblock::WHOLE)
                     || !self.adopt(block / 64 * 64 + buddy, level, migrate_type)
                 {
                     break;
@@ -136,16 +136,16 @@ impl Region<'_> {
             return false;
         }
         let members = first..first + (1 << level);
-        let Some(old) = self.blocks.get(first).map(|b| b.migrate_type) else { return false };
+        let Some(old) = self.blocks.get(first).map(|b| b.migrate_type()) else { return false };
         // Several maximal runs, of several types, are left as they are.
-        let is_like = |block| self.blocks.get(block).is_some_and(|b| b.is_wholly_free() && b.migrate_type == old);
+        let is_like = |block| self.blocks.get(block).is_some_and(|b| b.is_wholly_free() && b.migrate_type() == old);
         if !old.is_ordinary() || !members.clone().all(is_like) {
             return false;
         }
         for member in members {
             if !self.blocks.set_unopened(member, Unopened::Free(migrate_type)) {
                 let Some(b) = self.blocks.known_mut(member) else { return false };
-                b.migrate_type = migrate_type;
+                b.set_migrate_type(migrate_type);
             }
             self.free_area.remove(old, Self::WHOLE, member);
             self.free_area.insert(migrate_type, Self::WHOLE, member);

@@ -407,7 +407,7 @@ impl<'m> Zone<'m> {
         let index = self.index_of(pfn)?;
         let of = |region: &mut Region<'m>| {
             let block = (index - region.offset) >> BLOCK_SHIFT;
-            region.blocks.get(block).map(|b| b.migrate_type)
+            region.blocks.get(block).map(|b| b.migrate_type())
         };
         self.locked(self.region_of(index), of).flatten()
     }
@@ -438,7 +438,7 @@ impl<'m> Zone<'m> {
         let place = self.index_of(pfn).and_then(|index| self.lock_at::<P>(index));
         let Some(Place { mut region, index }) = place else { return false };
         let block = index >> BLOCK_SHIFT;
-        let done = region.blocks.get(block).is_some_and(|b| b.migrate_type.is_ordinary());
+        let done = region.blocks.get(block).is_some_and(|b| b.migrate_type().is_ordinary());
         if done {
             region.set_type(block, MigrateType::HighAtomic);
         }

@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::{ZoneScan, note_of, part_note_of};
+use pageblock_buddy::ZoneScan;
 use pageblock_frame::{
     BLOCK_WORDS, FrameState, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Platform, StateView,
 };
@@ -47,19 +47,19 @@ pub(crate) struct Choice {
 /// The step of the histogram that a pageblock is in. One that is known to be impossible to empty is as good as full.
 #[inline(always)]
 pub(crate) const fn step_of(b: &Pageblock) -> u16 {
-    if note_of(b) != 0 { 0 } else { b.free / STEP }
+    if b.note() != 0 { 0 } else { b.free() / STEP }
 }
 
 /// Whether something may be moved into this pageblock.
 #[inline(always)]
 pub(crate) const fn is_target(b: &Pageblock) -> bool {
-    b.free > 0 && matches!(b.migrate_type, MigrateType::Movable | MigrateType::Cma) && !b.is_wholly_free()
+    b.free() > 0 && matches!(b.migrate_type(), MigrateType::Movable | MigrateType::Cma) && !b.is_wholly_free()
 }
 
 /// Whether something may be moved into this pageblock of another type, once there is no target left.
 #[inline(always)]
 pub(crate) const fn is_foreign_target(b: &Pageblock) -> bool {
-    b.free > 0 && matches!(b.migrate_type, MigrateType::Unmovable | MigrateType::Reclaimable) && !b.is_wholly_free()
+    b.free() > 0 && matches!(b.migrate_type(), MigrateType::Unmovable | MigrateType::Reclaimable) && !b.is_wholly_free()
 }
 
 /// The note that says: could not be emptied with this many free frames.
@@ -94,9 +94,9 @@ impl Sources {
     #[inline(always)]
     pub(crate) const fn contain(self, b: &Pageblock) -> bool {
         // An isolated pageblock's type is in no set.
-        let kind = self.types >> (b.migrate_type as u8) & 1 == 1;
-        let note = if self.least > 1 { note_of(b) } else { part_note_of(b) };
-        b.managed >= self.least && kind && note != note_for(b.free)
+        let kind = self.types >> (b.migrate_type() as u8) & 1 == 1;
+        let note = if self.least > 1 { b.note() } else { b.part_note() };
+        b.managed() >= self.least && kind && note != note_for(b.free())
     }
 }
 
@@ -112,16 +112,16 @@ impl Choice {
         let mut worst = u32::MAX;
         let mut group = Some((0, 0));
         scan.survey(blocks, |block, b| {
-            let mut room = if is_target(b) { u32::from(b.free) } else { 0 };
+            let mut room = if is_target(b) { u32::from(b.free()) } else { 0 };
             if room > 0
                 && let Some(space) = choice.space.get_mut(usize::from(step_of(b)))
             {
                 *space += room;
             } else if sources.foreign && is_foreign_target(b) {
-                room = u32::from(b.free);
+                room = u32::from(b.free());
                 choice.foreign += room;
             }
-            let mut own = sources.contain(b).then(|| (u32::from(b.managed.wrapping_sub(b.free)), room));
+            let mut own = sources.contain(b).then(|| (u32::from(b.managed().wrapping_sub(b.free())), room));
             if sources.group > 1 {
                 let before = if block.is_multiple_of(sources.group) { Some((0, 0)) } else { group };
                 group = before.zip(own).map(|((used, free), (more, room))| (used + more, free + room));

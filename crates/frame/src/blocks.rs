@@ -29,15 +29,15 @@ const LOOKS: u32 = 16;
 /// let mut raw = vec![MaybeUninit::uninit(); Pageblocks::bytes(2, 1000)];
 /// let mut blocks = Pageblocks::carve(2, 1000, &mut Carver::new(&mut raw)).unwrap();
 /// blocks.set_unopened(0, Unopened::Free(MigrateType::Reclaimable));
-/// assert_eq!(blocks.get(0).map(|b| (b.free, b.migrate_type)), Some((512, MigrateType::Reclaimable)));
+/// assert_eq!(blocks.get(0).map(|b| (b.free(), b.migrate_type())), Some((512, MigrateType::Reclaimable)));
 /// assert_eq!((blocks.opened_frames(), blocks.states().get(7)), (0, StateByte::INSIDE));
-/// blocks.get_mut(0).unwrap().free = 511;
-/// assert_eq!((blocks.opened_frames(), blocks.get(0).unwrap().free), (512, 511));
+/// blocks.get_mut(0).unwrap().take(0);
+/// assert_eq!((blocks.opened_frames(), blocks.get(0).unwrap().free()), (512, 511));
 /// assert!(blocks.get(2).is_none());
 ///
 /// let mut visit = blocks.visit(&[3, 7, 1000, 999], 0b1101, 0, StateByte::INSIDE);
 /// let mut frame = visit.next().unwrap();
-/// assert_eq!((frame.index(), frame.set(1 << 3)), (3, 0xff));
+/// assert_eq!((frame.index(), frame.set(1 << 3)), (3, 0xfe));
 /// assert!(visit.next().is_none()); // there is no frame 1000
 /// assert_eq!(visit.left(), 0b1100);
 /// ```

@@ -43,6 +43,7 @@ mod order;
 mod platform;
 mod range;
 pub mod reclaim;
+pub mod runs;
 pub mod state;
 pub mod sync;
 pub mod trace;
@@ -50,7 +51,7 @@ mod vmstat;
 mod wide;
 
 pub use addr::{MAX_PFN, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
-pub use block::{BLOCK_WORDS, NO_BLOCK, Pageblock, Visit, Visited};
+pub use block::{BLOCK_WORDS, Fill, Given, NO_BLOCK, Pageblock, Taken, TopChange, Visit, Visited, WordGiven};
 pub use blocks::Pageblocks;
 pub use carve::{Carver, Zeroed};
 pub use desc::{DescFlags, Descriptor, NO_FRAME};

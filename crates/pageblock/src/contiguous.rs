@@ -102,8 +102,8 @@ impl RunState {
         match self {
             Self::Free => block.is_wholly_free(),
             Self::Movable => {
-                u64::from(block.managed) == PAGEBLOCK_FRAMES
-                    && (block.is_wholly_free() || block.migrate_type == MigrateType::Movable)
+                u64::from(block.managed()) == PAGEBLOCK_FRAMES
+                    && (block.is_wholly_free() || block.migrate_type() == MigrateType::Movable)
             }
         }
     }

@@ -10,72 +10,36 @@ use super::{LOOKS_PER_HOLD, Looked, ZoneScan};
 use crate::ones::Ones;
 use crate::region::BLOCK_SHIFT;
 
-/// The number that scanners left with a pageblock; see [`BlockView::note`](super::BlockView::note).
-///
-/// ```
-/// use pageblock_frame::{MigrateType, Pageblock};
-/// assert_eq!(pageblock_buddy::note_of(&Pageblock::empty(MigrateType::Movable)), 0);
-/// ```
-#[must_use]
-#[inline(always)]
-pub const fn note_of(block: &Pageblock) -> u16 {
-    block.note
-}
-
-/// 0, or one more than the free frames that a pageblock had when no block smaller than it could be made there.
-///
-/// ```
-/// use pageblock_frame::{MigrateType, Pageblock};
-/// assert_eq!(pageblock_buddy::part_note_of(&Pageblock::empty(MigrateType::Movable)), 0);
-/// ```
-#[must_use]
-#[inline(always)]
-pub const fn part_note_of(block: &Pageblock) -> u16 {
-    block.part_note
-}
-
-/// One more than the place in its pageblock of the frame that was in the way when it was last to be emptied.
-///
-/// ```
-/// use pageblock_frame::{MigrateType, Pageblock};
-/// assert_eq!(pageblock_buddy::obstacle_of(&Pageblock::empty(MigrateType::Movable)), None);
-/// ```
-#[must_use]
-#[inline(always)]
-pub const fn obstacle_of(block: &Pageblock) -> Option<NonZeroU16> {
-    block.obstacle
-}
-
 impl<P: Platform> ZoneScan<'_, '_, P> {
     /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has,
     /// and one more (see [`BlockView::note`](super::BlockView::note)), and the frame that `obstacle` says of `i`.
     pub fn note_free(&self, first: u32, which: u64, obstacle: impl Fn(u32) -> Option<NonZeroU16>) {
         self.change(first, which, |i, b| {
-            b.note = b.free + 1;
-            b.obstacle = obstacle(i);
+            b.note_unemptied();
+            b.note_obstacle(obstacle(i));
         });
     }
 
     /// Notes that no block smaller than the pageblock can be made in it as it is.
     pub fn note_part(&self, block: u32) {
-        self.change(block, 1, |_, b| b.part_note = b.free + 1);
+        self.change(block, 1, |_, b| b.note_unparted());
     }
 
     /// Remembers which frame of a pageblock was in the way, and nothing else.
     pub fn note_obstacle(&self, block: u32, obstacle: Option<NonZeroU16>) {
-        self.change(block, 1, |_, b| b.obstacle = obstacle);
+        self.change(block, 1, |_, b| b.note_obstacle(obstacle));
     }
 
-    /// Which frame of a pageblock was in the way; see [`obstacle_of`].
+    /// Which frame of a pageblock was in the way; one more than its place in the pageblock.
     #[must_use]
     pub fn obstacle(&self, block: u32) -> Option<NonZeroU16> {
         let Looked { region, block } = self.lock(block)?;
-        region.blocks.get(block).and_then(obstacle_of)
+        region.blocks.get(block).and_then(Pageblock::obstacle)
     }
 
     /// Forgets what was left with the pageblocks `first + i` for which bit `i` of `which` is set.
     pub fn forget_notes(&self, first: u32, which: u64) {
-        self.change(first, which, |_, b| forget(b));
+        self.change(first, which, |_, b| b.forget_notes());
     }
 
     /// Forgets what was left with all pageblocks.
@@ -87,7 +51,7 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
                 if region.blocks.unopened(block).is_none()
                     && let Some(b) = region.blocks.get_mut(block)
                 {
-                    forget(b);
+                    b.forget_notes();
                 }
             }
         }
@@ -110,8 +74,4 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
             }
         }
     }
-}
-
-fn forget(b: &mut Pageblock) {
-    (b.note, b.obstacle, b.part_note) = (0, None, 0);
 }

@@ -1,9 +1,7 @@
 //! What a scanner sees and holds: plain values.
 
+use pageblock_frame::runs::for_each_run;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, StateByte};
-
-use super::note_of;
-use crate::edit::for_each_run;
 
 /// Whether a scanner waits for the zone lock without a word.
 ///
@@ -58,18 +56,18 @@ impl BlockView {
         self.free as u64 == PAGEBLOCK_FRAMES
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn of(block: u32, b: &Pageblock, skip: bool) -> Self {
-        let withheld = b.migrate_type == MigrateType::Isolate;
-        let largest = (b.top != Pageblock::NO_TOP).then(|| Order::saturating(b.top));
+        let withheld = b.migrate_type() == MigrateType::Isolate;
+        let largest = (b.top() != Pageblock::NO_TOP).then(|| Order::saturating(b.top()));
         Self {
             block,
-            free: b.free,
-            managed: b.managed,
-            migrate_type: if withheld { b.saved_type } else { b.migrate_type },
+            free: b.free(),
+            managed: b.managed(),
+            migrate_type: if withheld { b.saved_type() } else { b.migrate_type() },
             withheld,
             skip,
-            note: note_of(b),
+            note: b.note(),
             largest,
         }
     }

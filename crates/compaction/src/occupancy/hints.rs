@@ -7,7 +7,7 @@
 use core::num::NonZeroU16;
 use core::ops::Range;
 
-use pageblock_buddy::{Held, obstacle_of};
+use pageblock_buddy::Held;
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::{FrameState, MigrateType, Pageblock, Platform, StateView};
 
@@ -79,7 +79,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     pub(super) fn recheck_notes(&mut self) {
         let blocks = self.migration.scan.blocks();
         for first in (0..blocks).step_by(GROUP as usize) {
-            let noted = self.group(first..first + GROUP, |b| pageblock_buddy::note_of(b) != 0);
+            let noted = self.group(first..first + GROUP, |b| b.note() != 0);
             let mut gone = 0;
             let mut left = noted.seen;
             while left != 0 {
@@ -105,8 +105,8 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             let end = (at + GROUP).min(self.window.end);
             // Not wholly free, and no more in use than asked for.
             let mut group = self.group(at..end, |b| {
-                let fits = u32::from(b.managed) == BLOCK && b.free.wrapping_sub(least) < most && sources.contain(b);
-                fits && (which == Prescreen::All || obstacle_of(b).is_some())
+                let fits = u32::from(b.managed()) == BLOCK && b.free().wrapping_sub(least) < most && sources.contain(b);
+                fits && (which == Prescreen::All || b.obstacle().is_some())
             });
             let mut unfit = group.seen;
             let mut left = group.seen;
@@ -154,7 +154,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             if suits(b) {
                 let i = block - first;
                 group.seen |= 1 << i;
-                group.blockers[(i % GROUP) as usize] = obstacle_of(b);
+                group.blockers[(i % GROUP) as usize] = b.obstacle();
             }
         });
         group

@@ -60,7 +60,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
         let source = self.source;
         self.migration.scan.survey(blocks, |block, b| {
             // With nothing free there is no largest order, and no target.
-            if suited.suits(b) && b.top >= order.as_u8() && block != source {
+            if suited.suits(b) && b.top() >= order.as_u8() && block != source {
                 // No more pageblocks than there is room for were asked for.
                 let _ = some.try_push(block);
             }

@@ -118,9 +118,9 @@ impl BlockState {
     /// A zone's pageblocks now.
     pub(crate) fn of_zone(zone: &pageblock_buddy::Zone<'_>) -> Vec<Self> {
         let state = |block: &pageblock_frame::Pageblock| Self {
-            kind: block.migrate_type,
-            free: block.free,
-            managed: block.managed,
+            kind: block.migrate_type(),
+            free: block.free(),
+            managed: block.managed(),
         };
         let mut states = Vec::new();
         zone.for_each_pageblock(|_, block| states.push(state(block)));

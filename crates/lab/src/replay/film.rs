@@ -67,7 +67,7 @@ pub(crate) fn of_ours(machine: &Machine, layout: &[ZoneLayout]) -> Vec<u8> {
             let number = base + u64::from(number);
             if (first..end).contains(&number) {
                 let free = places.occupancy.free_in(number);
-                cells[from + (number - first) as usize] = cell(block.migrate_type, free, block.managed.into());
+                cells[from + (number - first) as usize] = cell(block.migrate_type(), free, block.managed().into());
             }
         });
     }
@@ -123,7 +123,7 @@ fn base(zone: &pageblock_buddy::Zone<'_>) -> u64 {
 /// holder.
 fn reserved(zone: &pageblock_buddy::Zone<'_>, picture: &mut [u8], first: u64) {
     let mut maps = Vec::new();
-    zone.for_each_pageblock(|_, block| maps.push(block.map));
+    zone.for_each_pageblock(|_, block| maps.push(*block.map()));
     let base = base(zone);
     for (offset, class) in picture.iter_mut().enumerate().filter(|(_, class)| **class == FREE_FRAME) {
         let index = (first + offset as u64).wrapping_sub(base);

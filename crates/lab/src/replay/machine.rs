@@ -153,7 +153,7 @@ impl Machine {
     pub(crate) fn maps(&self) -> Vec<[u64; PAGEBLOCK_FRAMES as usize / 64]> {
         let mut maps = Vec::new();
         for zone in &self.zones {
-            zone.for_each_pageblock(|_, block| maps.push(block.map));
+            zone.for_each_pageblock(|_, block| maps.push(*block.map()));
         }
         maps
     }

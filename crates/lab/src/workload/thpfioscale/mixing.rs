@@ -60,11 +60,11 @@ impl Mixing {
     fn look(&mut self, zone: &Zone<'_>) -> Vec<MigrateType> {
         let mut types = Vec::new();
         zone.for_each_pageblock(|_, block| {
-            if block.managed > 0 {
-                self.pageblocks[column(block.migrate_type)] += 1;
-                self.free[column(block.migrate_type)] += u64::from(block.free);
+            if block.managed() > 0 {
+                self.pageblocks[column(block.migrate_type())] += 1;
+                self.free[column(block.migrate_type())] += u64::from(block.free());
             }
-            types.push(block.migrate_type);
+            types.push(block.migrate_type());
         });
         types
     }

@@ -1,10 +1,10 @@
-//! Taking and giving arbitrary frames: at a given place, an exact number, a part of a block.
+//! Spans: arbitrary runs of frames, at a given place, an exact number, a part of a block.
 //!
 //! These are the rare operations; they recompute the pageblock's contribution to the counts rather than follow it.
 
-use pageblock_frame::{BLOCK_WORDS, Pageblock};
+use pageblock_frame::runs::{WORD_FRAMES, WORD_ORDER, for_each_run};
+use pageblock_frame::{BLOCK_WORDS, Pageblock, TopChange};
 
-use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::region::{BLOCK_SHIFT, Region};
 
 /// The bits `from..to` of a word, `from < 64`, `to <= 64`.
@@ -16,13 +16,13 @@ impl Region<'_> {
     /// True if all frames of the run are free.
     pub(crate) fn all_free(&self, index: u32, frames: u32) -> bool {
         self.word_spans(index, frames)
-            .all(|(block, word, mask)| self.blocks.get(block).is_some_and(|b| b.map[word] & mask == mask))
+            .all(|(block, word, mask)| self.blocks.get(block).is_some_and(|b| b.word(word) & mask == mask))
     }
 
     /// True if no frame of the run is free.
     pub(crate) fn none_free(&self, index: u32, frames: u32) -> bool {
         self.word_spans(index, frames)
-            .all(|(block, word, mask)| self.blocks.get(block).is_none_or(|b| b.map[word] & mask == 0))
+            .all(|(block, word, mask)| self.blocks.get(block).is_none_or(|b| b.word(word) & mask == 0))
     }
 
     /// The words that a run of frames touches: block, word in it, bits.
@@ -47,11 +47,10 @@ impl Region<'_> {
         for block in first..=last {
             let start = (block << BLOCK_SHIFT).max(index);
             let part = frames.min(1 << BLOCK_SHIFT);
-            self.edit_block(block, |zone| {
-                for (block, word, mask) in zone.word_spans(start, part) {
-                    if let Some(b) = zone.blocks.known_mut(block) {
-                        b.map[word] &= !mask;
-                    }
+            let spans = self.word_spans(start, part);
+            self.edit_block(block, |map| {
+                for (_, word, mask) in spans {
+                    map[word] &= !mask;
                 }
             });
         }
@@ -66,45 +65,37 @@ impl Region<'_> {
     }
 
     /// Changes a pageblock's map, and everything derived from it.
-    pub(crate) fn edit_block(&mut self, block: u32, edit: impl FnOnce(&mut Self)) {
+    pub(crate) fn edit_block(&mut self, block: u32, edit: impl FnOnce(&mut [u64; BLOCK_WORDS])) {
+        let Some(b) = self.blocks.known_mut(block) else { return };
+        let mut map = *b.map();
+        edit(&mut map);
+        self.replace_map(block, map);
+    }
+
+    fn replace_map(&mut self, block: u32, map: [u64; BLOCK_WORDS]) {
         self.unreserve(block);
         let Some(b) = self.blocks.known_mut(block) else { return };
-        let (map, migrate_type, old) = (b.map, b.migrate_type, u64::from(b.free));
-        if b.top == Pageblock::WHOLE {
-            b.top = Pageblock::NO_TOP;
-            self.leave_whole(block, migrate_type);
-        } else {
-            self.set_top(block, Pageblock::NO_TOP);
-            for_each_run(&map, |order, runs| self.uncount(order, u64::from(runs)));
-        }
-        edit(self);
-        let Some(b) = self.blocks.known_mut(block) else { return };
-        b.presence = bits::block_presence(&b.map);
-        b.loose = 0;
-        b.free = b.map.iter().map(|word| word.count_ones() as u16).sum();
-        let (free, map) = (u64::from(b.free), b.map);
+        let (before, migrate_type, old) = (b.clone(), b.migrate_type(), u64::from(b.free()));
+        b.replace_map(map);
+        let (free, top) = (u64::from(b.free()), TopChange::of(before.top(), b.top()));
         self.sub_free(migrate_type, old);
         self.add_free(migrate_type, free);
+        if before.top() == Pageblock::WHOLE {
+            self.leave_whole(block, migrate_type);
+        } else {
+            for_each_run(before.map(), |order, runs| self.uncount(order, u64::from(runs)));
+        }
+        // The sets of partly free pageblocks: a wholly free one is in none of them.
+        let part = |top: i32| if top == i32::from(Pageblock::WHOLE) { -1 } else { top };
+        let parts = TopChange { from: part(top.from), to: part(top.to) };
+        if parts.is_any() {
+            self.top_changed(block, parts);
+        }
         if free == 1 << BLOCK_SHIFT {
-            if let Some(b) = self.blocks.known_mut(block) {
-                b.top = Pageblock::WHOLE;
-            }
-            self.join_whole(block, migrate_type);
-            return;
+            return self.join_whole(block, migrate_type);
         }
         for_each_run(&map, |order, runs| self.count(order, u64::from(runs)));
-        self.refresh_top(block);
     }
-}
-
-/// The maximal free blocks of a pageblock's map: order and how many.
-pub(crate) fn for_each_run(map: &[u64; BLOCK_WORDS], mut visit: impl FnMut(u32, u32)) {
-    let mut full = 0;
-    for (w, &word) in map.iter().enumerate() {
-        bits::count_runs(word, &mut visit);
-        full |= u32::from(word == u64::MAX) << w;
-    }
-    bits::count_word_runs(full, visit);
 }
 
 /// The aligned blocks, as large as possible and at most of order `most`, that make up `frames` frames from `index` on.

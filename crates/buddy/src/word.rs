@@ -1,8 +1,8 @@
-//! Bulk moves of whole words: 64 single frames that are neighbours, with no look at each.
+//! Words: 64 single frames that are neighbours, which move together, with no look at each.
 
+use pageblock_frame::runs::{WORD_FRAMES, WORD_ORDER};
 use pageblock_frame::{BLOCK_WORDS, Order, StateByte};
 
-use crate::bits::{self, WORD_FRAMES, WORD_ORDER};
 use crate::region::{BLOCK_SHIFT, Region};
 
 /// As many frames as a word of a free map describes.
@@ -42,9 +42,7 @@ impl Region<'_> {
         if let Some(frames) = self.states.chunk(first) {
             mark.fill(frames);
         }
-        // A full word has no runs of orders below 6, and an empty one none at all.
-        b.map[word % BLOCK_WORDS] = 0;
-        b.presence &= !(bits::EVERY_WORD << word);
+        b.take_full_word(word);
     }
 
     /// Gives back all 64 frames of a word, if all are listed as single frames.
@@ -54,15 +52,13 @@ impl Region<'_> {
         let listed = StateByte::listed(Order::ZERO, pageblock_frame::MigrateType::Unmovable);
         let (block, at) = (word >> (BLOCK_SHIFT - WORD_ORDER), word as usize % BLOCK_WORDS);
         let Some(b) = self.blocks.known_mut(block) else { return false };
-        if b.map[at] != 0 || !listed.are_all(frames) {
+        if b.word(at) != 0 || !listed.are_all(frames) {
             return false;
         }
         StateByte::INSIDE.fill(frames);
-        b.map[at] = u64::MAX;
-        b.free = b.free.wrapping_add(WORD_FRAMES as u16);
-        let migrate_type = b.migrate_type;
+        let (given, migrate_type) = (b.give_full_word(at), b.migrate_type());
         self.add_free(migrate_type, u64::from(WORD_FRAMES));
-        self.give_full(block, at as u32, WORD_ORDER);
+        self.account_given(block, WORD_ORDER, given);
         true
     }
 }
