@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::Arguments;
 use crate::rewrite::Numbered;
 use crate::sites::Site;
 
@@ -29,10 +30,6 @@ pub fn package(name: &str) -> String {
 /// compile time.
 pub fn cargo(tree: &Path, target: &Path) -> Command {
     let mut command = Command::new("cargo");
-    // Most of the time is the compiler's.
-    for name in crate::CRATES {
-        command.args(["--config".to_owned(), format!("profile.dev.package.{}.opt-level=0", package(name))]);
-    }
     command.current_dir(tree).env("CARGO_TARGET_DIR", target).env("RUSTC_BOOTSTRAP", "pageblock_frame");
     command
 }
@@ -70,8 +67,9 @@ pub fn restore(root: &Path, tree: &Path, file: &str) -> Result<()> {
 fn passes(binary: &Path, limit: Duration, variables: &[(&str, String)], empty: &Path) -> Result<bool> {
     let mut command = Command::new("nice");
     command.arg(binary).current_dir(empty).stdout(Stdio::null()).stderr(Stdio::null());
-    // The same cases every time, none of them remembered, and no search for the shortest.
-    command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_MAX_SHRINK_ITERS", "0");
+    // The same few cases every time, none of them remembered, and no search for the shortest.
+    command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_MAX_SHRINK_ITERS", "0").env("PROPTEST_CASES", "24");
+    command.env("SCHEDULE_STEPS", "300000").env("RUST_BACKTRACE", "0");
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let mut child = command.spawn()?;
     let begun = Instant::now();
@@ -121,32 +119,34 @@ fn binaries(place: &Path, tree: &Path, packages: &[String]) -> Result<Vec<PathBu
     Ok(found)
 }
 
-/// Runs every mutant; the survivors.
-pub fn all(place: &Path, tree: &Path, packages: &[String], mutants: &[Numbered]) -> Result<Vec<Site>> {
+/// Runs every mutant, as far as the time goes; the survivors.
+pub fn all(arguments: &Arguments, tree: &Path, packages: &[String], mutants: &[Numbered]) -> Result<Vec<Site>> {
+    let place = &arguments.place;
     let empty = place.join("empty");
     std::fs::create_dir_all(&empty)?;
     let mut known = Vec::new();
     for path in binaries(place, tree, packages)? {
-        let begun = Instant::now();
-        let usual = passes(&path, Duration::from_secs(600), &[], &empty)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        ensure!(usual, "{} fails without a mutant", path.display());
         let note = place.join("reached");
         let _ = std::fs::remove_file(&note);
         let noting = [("MUTANT", "all".to_owned()), ("MUTANTS_REACHED", note.to_string_lossy().into_owned())];
-        passes(&path, Duration::from_secs(1200), &noting, &empty)?;
+        let begun = Instant::now();
+        let usual = passes(&path, Duration::from_secs(1200), &noting, &empty)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        ensure!(usual, "{} fails without a mutant", path.display());
         let reached = std::fs::read_to_string(&note).unwrap_or_default();
         known.push(Binary { path, seconds, reaches: reached.lines().filter_map(|line| line.parse().ok()).collect() });
     }
     known.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let results = Mutex::new(BTreeMap::new());
-    let queue = Mutex::new(mutants.iter());
+    let queue = Mutex::new(in_turn(mutants).into_iter());
+    let (begun, time) = (Instant::now(), Duration::from_secs(60 * arguments.minutes));
     let work = || -> Result<()> {
         loop {
-            let Some((number, site)) = queue.lock().map(|mut queue| queue.next()).ok().flatten() else { return Ok(()) };
+            let next = queue.lock().map(|mut queue| queue.next()).ok().flatten();
+            let Some((number, site)) = next.filter(|_| begun.elapsed() < time) else { return Ok(()) };
             let mut killer = None;
             for binary in known.iter().filter(|binary| binary.reaches.contains(number)) {
-                let limit = Duration::from_secs_f64(binary.seconds * 8.0 + 10.0);
+                let limit = Duration::from_secs_f64(binary.seconds * 4.0 + 10.0);
                 if !passes(&binary.path, limit, &[("MUTANT", number.to_string())], &empty)? {
                     killer = Some(binary.path.file_name().unwrap_or_default().to_string_lossy().into_owned());
                     break;
@@ -163,18 +163,38 @@ pub fn all(place: &Path, tree: &Path, packages: &[String], mutants: &[Numbered])
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a worker panicked")))
     })?;
     let results = results.into_inner().unwrap_or_default();
+    let judged: Vec<Numbered> = mutants.iter().filter(|(number, _)| results.contains_key(number)).cloned().collect();
+    println!("{} of {} judged", judged.len(), mutants.len());
     let survives =
-        |number: &u32| results.get(number).is_none_or(|verdict| verdict.ends_with("S") || verdict == "UNREACHED");
-    shares(mutants, |number| !survives(&number));
-    Ok(mutants.iter().filter(|(number, _)| survives(number)).map(|(_, site)| site.clone()).collect())
+        |number: &u32| results.get(number).is_some_and(|verdict| verdict == "SURVIVES" || verdict == "UNREACHED");
+    shares(&judged, |number| !survives(&number));
+    Ok(judged.into_iter().filter(|(number, _)| survives(number)).map(|(_, site)| site).collect())
+}
+
+/// The mistakes first, then one mutant of each crate in turn: when the time is over, each has had its share.
+fn in_turn(mutants: &[Numbered]) -> Vec<&Numbered> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut sorted: Vec<_> = mutants
+        .iter()
+        .map(|mutant| {
+            let place = places.entry(crate_of(&mutant.1)).or_default();
+            *place += 1;
+            (if mutant.1.function == "mistake" { 0 } else { *place }, mutant)
+        })
+        .collect();
+    sorted.sort_by_key(|(place, _)| *place);
+    sorted.into_iter().map(|(_, mutant)| mutant).collect()
+}
+
+/// The crate that a mutant is in, or mistakes.
+fn crate_of(site: &Site) -> &str {
+    if site.function == "mistake" { "mistakes" } else { site.file.split('/').nth(1).unwrap_or_default() }
 }
 
 fn shares(mutants: &[Numbered], is_caught: impl Fn(u32) -> bool) {
     let mut by_crate: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (number, site) in mutants {
-        let name =
-            if site.function == "mistake" { "mistakes" } else { site.file.split('/').nth(1).unwrap_or_default() };
-        let share = by_crate.entry(name).or_default();
+        let share = by_crate.entry(crate_of(site)).or_default();
         *share = (share.0 + usize::from(is_caught(*number)), share.1 + 1);
     }
     for (name, (caught, all)) in by_crate {

@@ -16,6 +16,7 @@ use crate::free_area::FreeAreaId;
 use crate::ones::Ones;
 use crate::policy::{Policy, fallbacks};
 use crate::region::{BLOCK_SHIFT, Region};
+use crate::taken::{Taken, TakenMany};
 use crate::zone::{Place, Zone};
 
 /// How often a victim that another CPU has changed meanwhile is chosen anew.
@@ -152,22 +153,24 @@ impl<'m> Zone<'m> {
     ) -> usize {
         let mark = StateByte::listed(order, wanted);
         let mut request = Request::new(order, wanted, flags, mark);
-        let mut got = 0;
+        let mut taken = TakenMany::<P>::new(self, order, out);
         loop {
             // A claim has replenished the type.
             if request.claim != Claim::Never {
-                got += self.alloc_bulk::<P>(order, wanted, out.get_mut(got..).unwrap_or_default());
+                taken.got += self.alloc_bulk::<P>(order, wanted, taken.out.get_mut(taken.got..).unwrap_or_default());
             }
-            let Some(slot) = out.get_mut(got) else { break };
+            if taken.got == taken.out.len() {
+                break;
+            }
             let stolen = self.take_from_stolen::<P>(&request);
             let Some(index) = stolen.or_else(|| self.take_fallback::<P>(&mut request)) else { break };
-            *slot = index;
-            got += 1;
+            taken.out.get_mut(taken.got).into_iter().for_each(|slot| *slot = index);
+            taken.got += 1;
         }
         if request.boost_pending {
             self.boost_for_mixing();
         }
-        got
+        taken.handed_out()
     }
 
     /// The rules up to the request's own type and CMA.
@@ -336,10 +339,11 @@ impl<'m> Zone<'m> {
         self.publish(&mut region);
         let offset = region.offset;
         drop(region);
+        let taken = Taken::<P>::new(self, offset + index?, order);
         if let Some(fallback) = fallback {
             P::hooks().trace(&Event::Fallback(fallback));
         }
-        index.map(|index| offset + index)
+        Some(taken.handed_out())
     }
 
     /// The fallback type's pageblock that can serve the largest order; among equals the first type of the table.

@@ -27,7 +27,7 @@
 //! # Safety
 //! A zone hands out numbers of frames, and keeps nothing that tells their holders apart: what takes a frame from a
 //! holder, or gives the zone new ones, is an `unsafe fn` with its promises in a list. The zone itself reads and writes
-//! no frame, and has no unsafe block.
+//! no frame.
 //!
 //! # Lock order
 //! One region lock at a time, taken with interrupts saved, held for a bounded number of word operations, and never
@@ -70,6 +70,7 @@ mod scattered;
 mod span;
 mod storage;
 mod summary;
+mod taken;
 mod watermark;
 mod whole;
 mod word;

@@ -100,7 +100,6 @@ pub trait Hooks {
     }
 
     /// Receives every structured event. Called with no lock held; must not allocate from the allocator that it watches.
-    /// If it unwinds, the block that is being handed out is lost.
     #[inline]
     fn trace(&self, _event: &Event) {}
 }

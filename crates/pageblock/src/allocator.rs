@@ -202,14 +202,21 @@ impl<P: Platform> PageAllocator<P> {
     pub fn alloc_order(&self, order: Order, gfp: Gfp) -> Result<Frames<'_, P>, AllocError> {
         let listed = if is_limited::<P>(gfp) { None } else { self.fast.alloc(order, gfp) };
         let pfn = match listed {
-            Some(pfn) => {
-                prepare::<P>(pfn, order, gfp);
-                pfn
-            }
+            Some(pfn) => pfn,
             None => self.alloc_by_list(order, gfp)?,
         };
+        Ok(self.hand_out(pfn, order, gfp))
+    }
+
+    /// The handle of a block that was just taken, which is made before any hook is called: should that unwind, the
+    /// block is freed.
+    #[cfg_attr(feature = "page_owner", track_caller)]
+    #[inline(always)]
+    fn hand_out(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Frames<'_, P> {
+        let frames = Frames::new(self, pfn, order, gfp.migrate_type());
+        prepare::<P>(pfn, order, gfp);
         self.taken(pfn, order, gfp);
-        Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
+        frames
     }
 
     /// Along the zonelist of the CPU's node.
@@ -229,8 +236,7 @@ impl<P: Platform> PageAllocator<P> {
         let inner = self.inner()?;
         let entry = inner.node(node).ok_or(AllocError::NoSuchNode(node))?;
         let pfn = Request::new(inner, entry, order, gfp)?.run()?;
-        self.taken(pfn, order, gfp);
-        Ok(Frames::new(self, pfn, order, gfp.migrate_type()))
+        Ok(self.hand_out(pfn, order, gfp))
     }
 
     /// Allocates exactly `frames` neighbouring frames, aligned to the next power of two; the frames that a block of
@@ -262,9 +268,10 @@ impl<P: Platform> PageAllocator<P> {
             }
             other => other?,
         }
+        let frames = Frames::new(self, pfn, order, MigrateType::Movable);
         inner.count_past_lists(zone, order.frames());
         self.taken(pfn, order, Gfp::empty());
-        Ok(Frames::new(self, pfn, order, MigrateType::Movable))
+        Ok(frames)
     }
 
     /// Takes a block back.

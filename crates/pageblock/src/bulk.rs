@@ -6,7 +6,7 @@ use pageblock_frame::{Gfp, MigrateType, Order, Pfn, Platform, StateByte};
 use crate::PageAllocator;
 use crate::error::AllocError;
 use crate::inner::{Inner, NodeEntry};
-use crate::request::Request;
+use crate::request::{Request, prepare};
 
 /// Frames that are taken under one hold of the zone lock.
 const BATCH: usize = 64;
@@ -37,18 +37,36 @@ impl<P: Platform> PageAllocator<P> {
     pub fn alloc_bulk(&self, gfp: Gfp, out: &mut [Pfn]) -> Result<usize, AllocError> {
         let inner = self.inner()?;
         let node = inner.local_node().ok_or(AllocError::OutOfMemory)?;
-        let mut filled = 0;
-        while let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        let mut taken = Underway { inner, out, filled: 0 };
+        while let Some(rest) = taken.out.get_mut(taken.filled..).filter(|rest| !rest.is_empty()) {
             match fill::<P>(inner, node, gfp, rest) {
-                Ok(got) => filled += got,
-                Err(error) if filled == 0 => return Err(error),
+                Ok(got) => taken.filled += got,
+                Err(error) if taken.filled == 0 => return Err(error),
                 Err(_) => break,
             }
         }
-        for pfn in out.iter().take(filled) {
+        for pfn in taken.out.iter().take(taken.filled) {
+            prepare::<P>(*pfn, Order::ZERO, gfp);
             self.taken(*pfn, Order::ZERO, gfp);
         }
-        Ok(filled)
+        Ok(core::mem::ManuallyDrop::new(taken).filled)
+    }
+}
+
+/// Frames that have been taken and are not the caller's yet. Freed if a hook unwinds meanwhile.
+struct Underway<'o, P: Platform> {
+    inner: &'static Inner<P>,
+    out: &'o mut [Pfn],
+    filled: usize,
+}
+
+impl<P: Platform> Drop for Underway<'_, P> {
+    fn drop(&mut self) {
+        for pfn in self.out.iter().take(self.filled) {
+            // SAFETY: they were taken here, and nothing else knows of them.
+            #[expect(unsafe_code, reason = "the allocator's own frames")]
+            let _ = unsafe { self.inner.free(*pfn, Order::ZERO) };
+        }
     }
 }
 
@@ -71,7 +89,6 @@ fn fill<P: Platform>(
         out.iter_mut().take(1).for_each(|slot| *slot = pfn);
         return Ok(1);
     }
-    out.iter().take(got).for_each(|pfn| request.finish(*pfn));
     Ok(got)
 }
 

@@ -32,19 +32,6 @@ impl Commitments {
         self.of_zone.iter().map(|frames| frames.load(Ordering::Relaxed)).sum()
     }
 
-    /// Takes one frame off a zone's promises. False if there are none.
-    fn redeem(&self, zone: usize) -> bool {
-        let Some(frames) = self.of_zone.get(zone) else { return false };
-        let mut now = frames.load(Ordering::Relaxed);
-        while now > 0 {
-            match frames.compare_exchange_weak(now, now - 1, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(other) => now = other,
-            }
-        }
-        false
-    }
-
     fn add(&self, zone: usize, more: u64) {
         self.of_zone.get(zone).into_iter().for_each(|frames| _ = frames.fetch_add(more, Ordering::Relaxed));
     }
@@ -96,7 +83,8 @@ impl<P: Platform> Inner<P> {
 pub struct Commitment<'a, P: Platform> {
     owner: &'a PageAllocator<P>,
     request: Request<P>,
-    left: u64,
+    /// Frames that are promised still, by zone; others' promises in the same zones are not touched.
+    of_zone: [u64; MAX_ZONES],
 }
 
 impl<P: Platform> PageAllocator<P> {
@@ -111,10 +99,10 @@ impl<P: Platform> PageAllocator<P> {
         let node = inner.local_node().ok_or(AllocError::OutOfMemory)?;
         let request = Request::new(inner, node, Order::ZERO, gfp)?;
         // The promises so far are given up when this is dropped.
-        let mut commitment = Commitment { owner: self, request, left: 0 };
+        let mut commitment = Commitment { owner: self, request, of_zone: [0; MAX_ZONES] };
         for zone in request.zones() {
-            commitment.promise(zone, frames - commitment.left);
-            if commitment.left == frames {
+            commitment.promise(zone, frames - commitment.left());
+            if commitment.left() == frames {
                 return Ok(commitment);
             }
         }
@@ -131,15 +119,15 @@ impl<P: Platform> PageAllocator<P> {
 impl<'a, P: Platform> Commitment<'a, P> {
     /// Frames that are promised still.
     #[must_use]
-    pub const fn left(&self) -> u64 {
-        self.left
+    pub fn left(&self) -> u64 {
+        self.of_zone.iter().sum()
     }
 
     /// Allocates one of the promised frames; `None` when all have been.
     #[must_use = "the frame is freed when the handle is dropped"]
     #[cfg_attr(feature = "page_owner", track_caller)]
     pub fn alloc(&mut self) -> Option<Frames<'a, P>> {
-        if self.left == 0 {
+        if self.left() == 0 {
             return None;
         }
         let pfn = self.take().or_else(|| {
@@ -147,26 +135,23 @@ impl<'a, P: Platform> Commitment<'a, P> {
             self.owner.drain();
             self.take()
         })?;
-        self.left -= 1;
+        let frames = Frames::new(self.owner, pfn, Order::ZERO, self.request.migrate_type);
         prepare::<P>(pfn, Order::ZERO, self.request.gfp);
         self.owner.taken(pfn, Order::ZERO, self.request.gfp);
-        Some(Frames::new(self.owner, pfn, Order::ZERO, self.request.migrate_type))
+        Some(frames)
     }
 
     /// A frame of the highest zone that has promised one, so that lower zones stay for requests that can use no other.
-    fn take(&self) -> Option<Pfn> {
+    fn take(&mut self) -> Option<Pfn> {
         const ALL_OF_IT: AllocFlags = AllocFlags::NO_WATERMARKS;
         let inner = self.request.inner;
         self.request.zones().find_map(|zone| {
             let place = inner.zones.element_offset(zone)?;
-            if !inner.commitments.redeem(place) {
-                return None;
-            }
-            let pfn = inner.alloc_from(zone, (Order::ZERO, self.request.migrate_type), ALL_OF_IT);
-            if pfn.is_none() {
-                inner.commitments.add(place, 1);
-            }
-            pfn
+            let promised = self.of_zone.get_mut(place).filter(|frames| **frames > 0)?;
+            let pfn = inner.alloc_from(zone, (Order::ZERO, self.request.migrate_type), ALL_OF_IT)?;
+            *promised -= 1;
+            inner.commitments.subtract(place, 1);
+            Some(pfn)
         })
     }
 
@@ -177,29 +162,27 @@ impl<'a, P: Platform> Commitment<'a, P> {
         let reserve = zone.lowmem_reserve().get(self.request.limit.index()).copied().unwrap_or(0);
         let kept = |inner: &Inner<P>| zone.watermarks().high + reserve + inner.committed_in(zone);
         let frames = wanted.min(zone.free_frames().saturating_sub(kept(inner) + REFILL * inner.cpus.len() as u64));
+        let Some(promised) = self.of_zone.get_mut(place) else { return };
         inner.commitments.add(place, frames);
-        self.left += frames;
+        *promised += frames;
         // Two CPUs may have promised the same frames: then both give them up, and the zone has no promise too many.
         if frames > 0 && kept(inner) > zone.free_frames() {
             inner.commitments.subtract(place, frames);
-            self.left -= frames;
+            *promised -= frames;
         }
     }
 }
 
 impl<P: Platform> Drop for Commitment<'_, P> {
     fn drop(&mut self) {
-        let inner = self.request.inner;
-        for (place, _) in inner.zones.iter().enumerate().rev() {
-            while self.left > 0 && inner.commitments.redeem(place) {
-                self.left -= 1;
-            }
+        for (place, frames) in self.of_zone.iter().enumerate() {
+            self.request.inner.commitments.subtract(place, *frames);
         }
     }
 }
 
 impl<P: Platform> fmt::Debug for Commitment<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commitment").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("Commitment").field("left", &self.left()).finish_non_exhaustive()
     }
 }

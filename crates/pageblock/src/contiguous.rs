@@ -30,9 +30,9 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
         let allocator = self.allocator;
         let first: Pfn = self.block(order)?.into_raw().pfn;
         allocator.give_back_range(PfnRange::new(first.add(frames), first.add(order.frames())));
-        let run = PfnRange::from_len(first, frames);
-        allocator.taken_run(run);
-        Ok(FrameRun::new(allocator, run))
+        let run = FrameRun::new(allocator, PfnRange::from_len(first, frames));
+        allocator.taken_run(run.pfns());
+        Ok(run)
     }
 
     /// A run that no block holds: free pageblocks first, then such as can be emptied.
@@ -47,7 +47,8 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
         self.allocator.drain();
         for state in [RunState::Free, RunState::Movable] {
             for zone in request.zones() {
-                let mark = zone.mark_for(request.fast_flags()).saturating_add(frames + inner.committed_in(zone));
+                let mark =
+                    zone.mark_for(request.fast_flags()).saturating_add(frames).saturating_add(inner.committed_in(zone));
                 if !zone.frames_ok(Order::ZERO, mark, request.limit, request.fast_flags()) {
                     continue;
                 }

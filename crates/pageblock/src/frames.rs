@@ -235,7 +235,14 @@ impl<P: Platform> ExactSizeIterator for Parts<'_, P> {}
 
 impl<P: Platform> Drop for Parts<'_, P> {
     fn drop(&mut self) {
-        self.for_each(drop);
+        /// Goes on with the next part should a hook unwind.
+        struct Rest<'s, 'a, P: Platform>(&'s mut Parts<'a, P>);
+        impl<P: Platform> Drop for Rest<'_, '_, P> {
+            fn drop(&mut self) {
+                self.0.for_each(drop);
+            }
+        }
+        Rest(self).0.for_each(drop);
     }
 }
 

@@ -58,9 +58,24 @@ impl<'b, P: Platform> FrameSet<'_, 'b, P> {
 
 impl<P: Platform> Drop for FrameSet<'_, '_, P> {
     fn drop(&mut self) {
-        for block in self.blocks() {
-            self.owner.give_back(block.pfn, block.order, self.migrate_type);
+        /// Goes on with the next block should a hook unwind.
+        struct Rest<'s, 'a, 'b, P: Platform>(&'s mut FrameSet<'a, 'b, P>);
+        impl<P: Platform> Rest<'_, '_, '_, P> {
+            fn give_back(&mut self) {
+                let Self(set) = self;
+                while let Some(last) = set.held.checked_sub(1) {
+                    set.held = last;
+                    let block = set.buffer.get(last).copied().unwrap_or(RawFrames::EMPTY);
+                    set.owner.give_back(block.pfn, block.order, set.migrate_type);
+                }
+            }
         }
+        impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
+            fn drop(&mut self) {
+                self.give_back();
+            }
+        }
+        Rest(self).give_back();
     }
 }
 

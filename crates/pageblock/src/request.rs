@@ -53,24 +53,16 @@ impl<P: Platform> Request<P> {
         Ok(Self { order, gfp, migrate_type: gfp.migrate_type(), limit, inner, list })
     }
 
-    /// The first attempt, then the ladder, then the consequences of success.
+    /// The first attempt, then the ladder. What is owed to the block is the caller's, who makes its handle first.
     #[inline]
     pub(crate) fn run(&self) -> Result<Pfn, AllocError> {
         if slowpath::is_refused_again(self) {
             return Err(AllocError::OutOfMemory);
         }
-        let pfn = match self.walk(self.fast_flags()) {
-            Some(pfn) => pfn,
-            None => slowpath::climb(self)?,
-        };
-        self.finish(pfn);
-        Ok(pfn)
-    }
-
-    /// Work owed to a block that is about to be handed out.
-    #[inline(always)]
-    pub(crate) fn finish(&self, pfn: Pfn) {
-        prepare::<P>(pfn, self.order, self.gfp);
+        match self.walk(self.fast_flags()) {
+            Some(pfn) => Ok(pfn),
+            None => slowpath::climb(self),
+        }
     }
 
     /// The zone of the preferred node that can give this many frames and stay above its low watermark.
@@ -198,13 +190,14 @@ impl<P: Platform> Request<P> {
                 continue;
             }
             let taken = self.inner.alloc_from(zone, (self.order, self.migrate_type), flags);
+            let taken = taken.map(|pfn| Underway { inner: self.inner, pfn, order: self.order });
             pressure::tell(self.inner, zone, flags);
-            if let Some(pfn) = taken {
+            if let Some(block) = taken {
                 self.charge_fair(zone, self.order.frames());
                 if flags.contains(AllocFlags::HIGHATOMIC) {
-                    zone.reserve_highatomic::<P>(pfn);
+                    zone.reserve_highatomic::<P>(block.pfn);
                 }
-                return Some(pfn);
+                return Some(block.arrived());
             }
         }
         None
@@ -234,6 +227,28 @@ impl<P: Platform> Request<P> {
             && at_min
             && zone.boost() > 0
             && zone.frames_ok(self.order, zone.watermarks().min, self.limit, flags)
+    }
+}
+
+/// A block that has been taken and has no handle yet. Freed if a hook unwinds meanwhile.
+struct Underway<P: Platform> {
+    inner: &'static Inner<P>,
+    pfn: Pfn,
+    order: Order,
+}
+
+impl<P: Platform> Underway<P> {
+    #[inline(always)]
+    fn arrived(self) -> Pfn {
+        core::mem::ManuallyDrop::new(self).pfn
+    }
+}
+
+impl<P: Platform> Drop for Underway<P> {
+    fn drop(&mut self) {
+        // SAFETY: it was taken here, and nothing else knows of it.
+        #[expect(unsafe_code, reason = "the allocator's own block")]
+        let _ = unsafe { self.inner.free(self.pfn, self.order) };
     }
 }
 

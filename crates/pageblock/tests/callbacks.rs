@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 
 use pageblock::trace::Event;
 use pageblock::{
-    Config, CpuId, Frames, Gfp, Hooks, IrqState, Next, NodeId, Order, PageAllocator, Platform, Reclaim, Region, Shrink,
-    Shrunk, ZoneKind, ZoneLimits,
+    Config, CpuId, Frames, Gfp, Hooks, IrqState, Next, NodeId, Order, PageAllocator, Pfn, Platform, RawFrames, Reclaim,
+    Region, Shrink, Shrunk, ZoneKind, ZoneLimits,
 };
 use pageblock_testkit::host::{Host, is_balanced};
 
@@ -128,14 +128,11 @@ impl Hooks for Startled {
 
     fn leave_reclaim(&self) {
         RECLAIMS.set(false);
+        called();
     }
 
-    /// Not asked to unwind: a block that is on its way to its holder would be lost, as the documentation of the hook
-    /// says.
     fn trace(&self, _: &Event) {
-        if NEXT.get().is_some_and(|(_, act)| act != Act::Unwind) {
-            called();
-        }
+        called();
     }
 }
 
@@ -190,6 +187,18 @@ fn work(machine: &PageAllocator<Startled>) {
     attempt(&|| drop(machine.alloc_order(Order::saturating(4), Gfp::KERNEL | Gfp::NORETRY)));
     attempt(&|| drop(machine.alloc_order(Order::saturating(9), Gfp::KERNEL | Gfp::RETRY_MAYFAIL)));
     attempt(&|| drop(machine.alloc_exact(5, Gfp::KERNEL)));
+    attempt(&|| drop(machine.alloc_order(Order::saturating(1), Gfp::ATOMIC)));
+    attempt(&|| drop(machine.alloc_many(21, Gfp::KERNEL, &mut [RawFrames::EMPTY; 21])));
+    attempt(&|| drop(machine.alloc_order(Order::saturating(2), Gfp::KERNEL).map(|block| block.split(Order::ZERO))));
+    attempt(&|| drop(machine.commit(2, Gfp::KERNEL).map(|mut promise| [promise.alloc(), promise.alloc()])));
+    attempt(&|| {
+        let mut out = [Pfn::new(0); 70];
+        let got = machine.alloc_bulk(Gfp::KERNEL, &mut out).unwrap_or(0);
+        // SAFETY: handed out above; there is no memory behind the frames.
+        let free = |pfn: &Pfn| unsafe { machine.free(*pfn, Order::ZERO) }.unwrap();
+        NEXT.set(None);
+        out.iter().take(got).for_each(free);
+    });
     attempt(&|| _ = machine.drain());
 }
 

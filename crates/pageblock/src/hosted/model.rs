@@ -183,6 +183,17 @@ fn join<R>(thread: thread::JoinHandle<R>) -> R {
     }
 }
 
+/// A CPU's thread, which has ended when this is dropped.
+struct Started<R>(Option<thread::JoinHandle<R>>);
+
+impl<R> Drop for Started<R> {
+    fn drop(&mut self) {
+        // Loom ends an execution that panics by itself.
+        #[cfg(not(loom))]
+        self.0.take().into_iter().for_each(|thread| _ = thread.join());
+    }
+}
+
 /// One execution of a model, whose own thread is CPU 0.
 #[derive(Debug)]
 pub struct Run {
@@ -233,13 +244,14 @@ impl Run {
         assert!(N <= Cpus::MAX_CPUS, "a model has at most {} CPUs", Cpus::MAX_CPUS);
         let state = Arc::new(state);
         let mut cpu = 0;
+        // Should one panic, here or there, the others are waited for: a CPU that still ran would be two in the next model.
         let mut started = work.map(|work| {
             cpu += 1;
             let state = state.clone();
-            (cpu > 1).then(|| spawn(cpu - 1, move || work(&state)))
+            Started((cpu > 1).then(|| spawn(cpu - 1, move || work(&state))))
         });
         let mut first = work.first().map(|work| work(&state));
-        started.each_mut().map(|thread| match thread.take() {
+        started.each_mut().map(|thread| match thread.0.take() {
             Some(thread) => join(thread),
             // CPU 0 has no thread but this.
             None => first.take().unwrap_or_else(|| unreachable!("CPU 0 is the first")),
@@ -263,5 +275,29 @@ impl Run {
         for allocator in self.booted.take() {
             assert_eq!(allocator.check(), Ok(()));
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Otherwise a thread would still be CPU 1 of the last model when the next one has another.
+    #[test]
+    fn a_model_that_panics_waits_for_its_cpus() {
+        static ENDED: AtomicBool = AtomicBool::new(false);
+        let model = |run: &Run| {
+            let fails: fn(&()) = |()| std::panic::resume_unwind(Box::new("injected"));
+            run.cpus(
+                (),
+                [fails, |()| {
+                    thread::sleep(std::time::Duration::from_millis(50));
+                    ENDED.store(true, Ordering::SeqCst);
+                }],
+            );
+        };
+        assert!(std::panic::catch_unwind(|| Model::that_meets(&[]).explore(model)).is_err());
+        assert!(ENDED.load(Ordering::SeqCst));
     }
 }

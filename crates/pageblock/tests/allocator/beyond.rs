@@ -3,7 +3,8 @@
 use std::thread;
 
 use pageblock::{
-    AllocError, Config, FrameTable, Gfp, Order, PageAllocator, RawFrames, RefCount, SharedFrames, ZoneLimits,
+    AllocError, Config, FrameTable, Gfp, NodeId, Order, PageAllocator, RawFrames, RefCount, Region, SharedFrames,
+    ZoneLimits,
 };
 use pageblock_testkit::host::Host;
 
@@ -113,6 +114,21 @@ fn a_promise_counts_until_it_is_dropped() {
     drop(first);
     assert_eq!(most(&frames), before);
     all_free(&frames);
+}
+
+/// Each promise is of the zones that made it: one that is given up leaves those of others where they are.
+#[test]
+fn a_promise_is_given_up_in_its_own_zones() {
+    let map = [Region::usable(0..64 * MIB), Region::usable(64 * MIB..128 * MIB).with_node(NodeId::new(1))];
+    let frames = boot(&map, &Config::new());
+    let first = frames.commit(6_000, Gfp::USER | Gfp::THISNODE).unwrap();
+    let spilling = frames.commit(6_000, Gfp::USER).unwrap();
+    assert!(frames.commit(5_000, Gfp::USER | Gfp::THISNODE).is_err());
+    drop(first);
+    let again = frames.commit(5_000, Gfp::USER | Gfp::THISNODE).unwrap();
+    assert_eq!(frames.committed(), 11_000);
+    drop((spilling, again));
+    assert_eq!(frames.committed(), 0);
 }
 
 #[test]

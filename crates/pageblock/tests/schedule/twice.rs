@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use pageblock::{Config, Gfp, Order, Pfn, Region, ZoneLimits};
+use pageblock::{Config, Gfp, Order, Pfn, PfnRange, Region, ZoneLimits};
 use pageblock_testkit::schedule::{
     CPUS, Machine, Plan, Services, become_cpu, pass, progress, random, run, set_services,
 };
@@ -15,11 +15,12 @@ type Hardened = Machine<false, true>;
 /// Blocks that are freed twice in one run.
 const BLOCKS: u32 = 200;
 
-/// Which CPUs of the two go past their lists.
+/// How the second of the two frees: by its lists, past them, or as a range, which it says is its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PastLists {
-    None,
-    One,
+enum Second {
+    List,
+    Zone,
+    Range,
 }
 
 /// The block of a round, and how often it was freed and refused.
@@ -38,18 +39,20 @@ fn wait(is_over: impl Fn() -> bool) {
     }
 }
 
-fn free_twice(seed: u64, past_lists: PastLists) {
+fn free_twice(seed: u64, by: Second) {
     set_services(Services::default());
     become_cpu(0);
     let config = Config::new().zones(ZoneLimits::single()).cpus(CPUS);
     let frames = allocator::<Hardened>(&[Region::usable(0..16 << 20)], &config);
     let round = Round::default();
-    let free = || {
+    let free = |as_range: bool| {
         let (pfn, order) = round.block.get().unwrap();
         // Either may be the first, by little or much.
         (0..random(8)).for_each(|_| pass());
         // SAFETY: nothing is behind the frames.
-        let freed = unsafe { frames.free(pfn, order) };
+        let freed = unsafe {
+            if as_range { frames.free_range(PfnRange::from_len(pfn, order.frames())) } else { frames.free(pfn, order) }
+        };
         round.freed.set(round.freed.get() + u32::from(freed.is_ok()));
         round.tried.set(round.tried.get() + 1);
     };
@@ -60,18 +63,18 @@ fn free_twice(seed: u64, past_lists: PastLists) {
             round.tried.set(0);
             round.freed.set(0);
             round.number.set(number);
-            free();
+            free(false);
             wait(|| round.tried.get() == 2);
             assert_eq!(round.freed.get(), 1, "{raw:?} was freed twice, or not at all");
         }
     };
     let second = || {
-        if past_lists == PastLists::One {
+        if by == Second::Zone {
             frames.go_offline().unwrap();
         }
         for number in 1..=BLOCKS {
             wait(|| round.number.get() == number);
-            free();
+            free(by == Second::Range);
         }
     };
     let tasks: Vec<Box<dyn FnOnce() + '_>> = vec![Box::new(first), Box::new(second), Box::new(|| ()), Box::new(|| ())];
@@ -83,10 +86,15 @@ fn free_twice(seed: u64, past_lists: PastLists) {
 
 #[test]
 fn two_lists_accept_one_free() {
-    (0..24).for_each(|seed| free_twice(seed, PastLists::None));
+    (0..24).for_each(|seed| free_twice(seed, Second::List));
 }
 
 #[test]
 fn a_list_and_the_zone_accept_one_free() {
-    (0..24).for_each(|seed| free_twice(seed, PastLists::One));
+    (0..24).for_each(|seed| free_twice(seed, Second::Zone));
+}
+
+#[test]
+fn a_list_and_a_range_accept_one_free() {
+    (0..24).for_each(|seed| free_twice(seed, Second::Range));
 }
