@@ -97,12 +97,7 @@ impl Region<'_> {
                 effort.spend(Effort::BLOCK);
                 continue;
             }
-            let alike = match order.as_u8() {
-                0 => self.give_alike::<0>(state, blocks, result.left, effort),
-                1 => self.give_alike::<1>(state, blocks, result.left, effort),
-                2 => self.give_alike::<2>(state, blocks, result.left, effort),
-                _ => self.give_alike::<3>(state, blocks, result.left, effort),
-            };
+            let alike = self.give_alike(state, blocks, result.left, effort);
             let done = result.left & !alike.left;
             result.left = alike.left;
             if alike.whole
@@ -117,13 +112,9 @@ impl Region<'_> {
     /// Gives back blocks whose heads have this state, until one has another, or a pageblock has become wholly free, or
     /// the effort is spent.
     #[inline(never)]
-    fn give_alike<const ORDER: u32>(
-        &mut self,
-        state: StateByte,
-        blocks: &[u32],
-        picked: u64,
-        effort: &mut Effort,
-    ) -> Alike {
+    fn give_alike(&mut self, state: StateByte, blocks: &[u32], picked: u64, effort: &mut Effort) -> Alike {
+        let order = u32::from(state.order().as_u8());
+        let (bits, frames) = (runs::ones(order) as u8, 1 << order);
         // In memory, with all that is needed afterwards, so that the loop has the registers to itself.
         let mut growth = Growth {
             words: 0,
@@ -139,11 +130,11 @@ impl Region<'_> {
         while let Some(mut frame) = visit.next() {
             frame.state().store(StateByte::INSIDE.raw(), Ordering::Relaxed);
             let place = frame.index() % 8;
-            let now = frame.set((runs::ones(ORDER) as u8) << place);
+            let now = frame.set(bits << place);
             let merged = merged_at(now, place);
             grown = grown.wrapping_add(EIGHTS.grown[usize::from(merged)]);
             let b = frame.block();
-            b.count_loose(1 << ORDER);
+            b.count_loose(frames);
             // `NO_TOP` is one below order 0, also as a signed number.
             if merged as i8 > b.top() as i8 {
                 cold_path();
@@ -164,7 +155,7 @@ impl Region<'_> {
             }
         }
         let left = visit.left();
-        growth.settle(ORDER, (picked ^ left).count_ones() as usize, grown);
+        growth.settle(order, (picked ^ left).count_ones() as usize, grown);
         Alike { left, whole: growth.whole }
     }
 }

@@ -45,19 +45,19 @@ pub(crate) struct Choice {
 }
 
 /// The step of the histogram that a pageblock is in. One that is known to be impossible to empty is as good as full.
-#[inline(always)]
+#[inline]
 pub(crate) const fn step_of(b: &Pageblock) -> u16 {
     if b.note() != 0 { 0 } else { b.free() / STEP }
 }
 
 /// Whether something may be moved into this pageblock.
-#[inline(always)]
+#[inline]
 pub(crate) const fn is_target(b: &Pageblock) -> bool {
     b.free() > 0 && matches!(b.migrate_type(), MigrateType::Movable | MigrateType::Cma) && !b.is_wholly_free()
 }
 
 /// Whether something may be moved into this pageblock of another type, once there is no target left.
-#[inline(always)]
+#[inline]
 pub(crate) const fn is_foreign_target(b: &Pageblock) -> bool {
     b.free() > 0 && matches!(b.migrate_type(), MigrateType::Unmovable | MigrateType::Reclaimable) && !b.is_wholly_free()
 }
@@ -91,7 +91,7 @@ impl Sources {
     }
 
     /// Whether a pageblock may be emptied, as far as its counts say.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn contain(self, b: &Pageblock) -> bool {
         // An isolated pageblock's type is in no set.
         let kind = self.types >> (b.migrate_type() as u8) & 1 == 1;
@@ -232,7 +232,7 @@ pub(crate) struct Part {
 }
 
 /// [`appraise`] for some of 64 frames.
-#[inline(always)]
+#[inline]
 pub(crate) fn appraise_word(
     states: StateView<'_>,
     map: &[u64; BLOCK_WORDS],

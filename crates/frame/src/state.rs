@@ -273,7 +273,7 @@ impl<'m> StateTable<'m> {
 
     /// The table, for reading.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn view(&self) -> StateView<'m> {
         self.0
     }
@@ -451,7 +451,7 @@ impl<'m> StateView<'m> {
         })
     }
 
-    #[inline(always)]
+    #[inline]
     fn byte(&self, index: u32) -> Option<&'m AtomicU8> {
         let byte = self.bytes.get(index as usize)?;
         // SAFETY: the pageblock's bytes were written before it was opened.
@@ -462,7 +462,7 @@ impl<'m> StateView<'m> {
 impl<'m> core::ops::Deref for StateTable<'m> {
     type Target = StateView<'m>;
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &StateView<'m> {
         &self.0
     }

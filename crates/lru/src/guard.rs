@@ -42,7 +42,7 @@ impl fmt::Debug for LruGuard<'_, '_> {
 impl<'a, 'm> LruGuard<'a, 'm> {
     /// The lists that are locked.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn lru(&self) -> &'a Lru<'m> {
         self.lru
     }

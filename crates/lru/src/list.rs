@@ -40,7 +40,7 @@ impl LruList {
 
     /// The list for a page with these flags. Mirrors `folio_lru_list()` (6.1).
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn of(flags: DescFlags) -> Self {
         if flags.contains(DescFlags::UNEVICTABLE) {
             return Self::Unevictable;
@@ -55,7 +55,7 @@ impl LruList {
 
     /// The number, as an array index below [`LruList::COUNT`].
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -86,7 +86,7 @@ impl fmt::Display for LruList {
 /// assert_eq!(pageblock_lru::frames_of(DescFlags::HUGE), 512);
 /// ```
 #[must_use]
-#[inline(always)]
+#[inline]
 pub const fn frames_of(flags: DescFlags) -> u64 {
     if flags.contains(DescFlags::HUGE) { HUGE_FRAMES } else { 1 }
 }

@@ -74,13 +74,13 @@ impl Lists {
         Self { lists: [EMPTY; LruList::COUNT], form }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn get(&self, list: LruList) -> &List {
         &self.lists[list.index()]
     }
 
     /// True if pages of `list` are not linked but only counted.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn counted(&self, list: LruList) -> bool {
         matches!(list, LruList::Unevictable) && matches!(self.form, Unevictable::Counted)
     }

@@ -66,7 +66,7 @@ impl<'m> Lru<'m> {
 
     /// First frame.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn start(&self) -> Pfn {
         self.start
     }
@@ -79,14 +79,14 @@ impl<'m> Lru<'m> {
 
     /// The descriptors of those frames, from the first on.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn table(&self) -> &'m [Descriptor] {
         self.table
     }
 
     /// The index of a frame in the table, or `None` if it is not covered.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn index_of(&self, pfn: Pfn) -> Option<u32> {
         let index = pfn.as_u64().wrapping_sub(self.start.as_u64());
         if index < self.table.len() as u64 { Some(index as u32) } else { None }
@@ -94,14 +94,14 @@ impl<'m> Lru<'m> {
 
     /// The frame with this index.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn pfn_of(&self, index: u32) -> Pfn {
         self.start.add(index as u64)
     }
 
     /// The descriptor of a frame, or `None` if it is not covered.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn page(&self, pfn: Pfn) -> Option<&'m Descriptor> {
         self.table.get(self.index_of(pfn)? as usize)
     }
@@ -120,14 +120,14 @@ impl<'m> Lru<'m> {
 
     /// Events and `NR_MLOCK`.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// Takes the LRU lock. While it is held, no callback may run and no last reference be dropped.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub fn hold(&self) -> LruGuard<'_, 'm> {
         LruGuard { lists: self.lists.lock(), lru: self }
     }

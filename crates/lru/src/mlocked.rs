@@ -55,7 +55,7 @@ impl Tally {
 ///
 /// A reference that appears between the two looks is another mapping's: then the flags are put back as they were, and
 /// the page goes the long way.
-#[inline(always)]
+#[inline]
 fn unlock_one(page: &Descriptor, kind: Kind, tally: &mut Tally) -> bool {
     page.refs() <= kind.refs
         && page.replace_flags(kind.seen, kind.after)
@@ -75,7 +75,7 @@ fn take_back(page: &Descriptor, kind: Kind, tally: &mut Tally) -> bool {
 /// True if a page with so many references may be mapped more than once: besides `pins` of the caller's own, a mapping
 /// and, for file pages, the page cache hold one each.
 #[must_use]
-#[inline(always)]
+#[inline]
 pub const fn maybe_shared(flags: DescFlags, refs: u32, pins: u32) -> bool {
     refs > 1 + pins + flags.contains(DescFlags::FILE) as u32
 }
@@ -264,7 +264,7 @@ impl LruGuard<'_, '_> {
     }
 
     /// Adds a page to the run if it is the run's neighbour on the same list, else moves the run and begins another.
-    #[inline(always)]
+    #[inline]
     fn extend(&mut self, run: &mut Run, entry: Entry<'_>, from: LruList, to: LruList) {
         let Entry { index, page, frames } = entry;
         if from == run.from && to == run.to {

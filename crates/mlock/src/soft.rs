@@ -164,7 +164,7 @@ impl SoftTable {
 pub struct SoftTableGuard<'a>(LockGuard<'a, Leaf>);
 
 impl Table for SoftTableGuard<'_> {
-    #[inline(always)]
+    #[inline]
     fn entry(&self, at: Vpn) -> Entry {
         let raw = self.0.entries[SoftTable::slot(at, 0)];
         match raw & 3 {

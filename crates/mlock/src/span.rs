@@ -16,7 +16,7 @@ pub struct Vpn(u64);
 impl Vpn {
     /// The page with this number.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
@@ -29,14 +29,14 @@ impl Vpn {
 
     /// The number.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
     /// The page `pages` further up, saturating.
     #[must_use]
-    #[inline(always)]
+    #[inline]
     pub const fn add(self, pages: u64) -> Self {
         Self(self.0.saturating_add(pages))
     }

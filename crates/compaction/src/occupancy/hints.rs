@@ -146,7 +146,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     /// The pageblocks of a range of 64 at most that `suits` says yes to.
-    #[inline(always)]
+    #[inline]
     fn group(&self, blocks: Range<u32>, suits: impl Fn(&Pageblock) -> bool) -> Group {
         let mut group = Group { seen: 0, blockers: [None; GROUP as usize] };
         let first = blocks.start;
@@ -162,7 +162,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
 }
 
 /// The first frame of a pageblock that heads a block; nearly always its first.
-#[inline(always)]
+#[inline]
 fn first_head(states: StateView<'_>, block: u32) -> Option<NonZeroU16> {
     if states.get(block * BLOCK).is_head() {
         return number(0);

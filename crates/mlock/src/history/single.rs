@@ -108,7 +108,7 @@ pub(super) fn munlock<S: AddressSpace, const N: usize>(space: &S, span: Span, co
 ///
 /// Whether it is still huge is seen under its lock, for it may have been split since the walk; then `at` is its head's
 /// page, and only that one was handled. The step goes to the end of the huge page: `1 + (mask & !at)`.
-#[inline(always)]
+#[inline]
 pub(super) fn huge<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
     place: Place,

@@ -126,7 +126,7 @@ fn take(table: &impl Table, vector: &mut Vector<'_, '_>, lru: &Lru<'_>, rest: Sp
 }
 
 /// Unlocks the pages of the vector, if there are any: between huge pages there are none.
-#[inline(always)]
+#[inline]
 fn flush<'a, 'm, S: AddressSpace, const N: usize>(
     space: &S,
     vector: &mut Vector<'a, 'm>,
