@@ -33,6 +33,10 @@ pub struct ZoneEvents {
 }
 
 impl ZoneEvents {
+    pub(crate) const fn new() -> Self {
+        Self { fallbacks: [0; Order::COUNT], by_type: [[0; TYPES]; TYPES], claims: 0, refused: 0, boosts: 0 }
+    }
+
     /// Mixings within a pageblock: fallbacks below the pageblock order, what *Fragmentation avoidance and stalls* counts as extfrag events.
     #[must_use]
     pub fn fragmenting(&self) -> u64 {

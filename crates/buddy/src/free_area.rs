@@ -83,6 +83,8 @@ impl FreeAreaId {
 pub(crate) struct Members(u64);
 
 impl Members {
+    pub(crate) const NONE: Self = Self(0);
+
     #[inline]
     pub(crate) const fn has(self, set: FreeAreaId) -> bool {
         self.0 >> set.index() & 1 == 1
@@ -146,6 +148,12 @@ struct Summary<'m> {
 }
 
 impl<'m> FreeArea<'m> {
+    /// No sets at all.
+    pub(crate) const fn empty() -> Self {
+        let above = Summary { rows: &mut [], start: [0; MOST_LEVELS], top: 0, members: Members::NONE, whole: 0 };
+        Self { rows: &mut [], above }
+    }
+
     /// Empty sets over zeroed rows, of which there are [`rows_needed`].
     pub(crate) fn new(rows: &'m mut [Row], blocks: usize) -> Self {
         let (rows, above) = rows.split_at_mut(blocks.div_ceil(64).min(rows.len()));

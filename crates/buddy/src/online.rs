@@ -145,7 +145,8 @@ impl Region<'_> {
             b.add_managed(frames as u16);
         }
         let was_reserved = self.clear_absent(index, frames);
-        self.give_range(index, frames);
+        let spans = self.word_spans(index, frames);
+        self.edit_block(index >> BLOCK_SHIFT, |map| spans.for_each(|(_, word, mask)| map[word] |= mask));
         was_reserved
     }
 

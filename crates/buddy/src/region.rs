@@ -6,6 +6,7 @@
 
 use pageblock_frame::{
     MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pageblock, Pageblocks, Pfn, StateTable, TopChange,
+    const_unless_model,
 };
 
 use crate::events::ZoneEvents;
@@ -76,30 +77,43 @@ pub(crate) struct RegionStorage<'m> {
 }
 
 impl<'m> Region<'m> {
-    /// A region without frames.
-    pub(crate) fn new(storage: RegionStorage<'m>, base: Pfn, offset: u32, max_order: Order) -> Self {
-        let RegionStorage { blocks, skip, free_area } = storage;
-        Self {
-            free_area,
-            states: blocks.states(),
-            blocks,
-            skip,
-            offset,
-            base,
-            max_order: u32::from(max_order.as_u8()),
-            levels: u32::from(max_order.as_u8()).saturating_sub(u32::from(PAGEBLOCK_ORDER.as_u8())),
-            nr_free: [0; Order::COUNT],
-            managed: 0,
-            absent_marked: false,
-            isolated_blocks: 0,
-            has_unusable: false,
-            totals: Totals::default(),
-            published: Totals::default(),
-            published_members: Members::default(),
-            published_whole: 0,
-            published_opened: 0,
-            events: ZoneEvents::default(),
+    const_unless_model! {
+        /// A region without pageblocks: it is set up where it stays, since a boot stack has no room for one.
+        pub(crate) const fn empty() -> Self {
+            Self {
+                free_area: FreeArea::empty(),
+                states: Pageblocks::none().states(),
+                blocks: Pageblocks::none(),
+                skip: &mut [],
+                offset: 0,
+                base: Pfn::new(0),
+                max_order: 0,
+                levels: 0,
+                nr_free: [0; Order::COUNT],
+                managed: 0,
+                absent_marked: false,
+                isolated_blocks: 0,
+                has_unusable: false,
+                totals: Totals { free: 0, free_cma: 0, highatomic: 0 },
+                published: Totals { free: 0, free_cma: 0, highatomic: 0 },
+                published_members: Members::NONE,
+                published_whole: 0,
+                published_opened: 0,
+                events: ZoneEvents::new(),
+            }
         }
+    }
+
+    /// Gives an empty region its pageblocks, none of whose frames is the allocator's.
+    pub(crate) fn set_up(&mut self, storage: RegionStorage<'m>, base: Pfn, offset: u32, max_order: Order) {
+        self.states = storage.blocks.states();
+        self.blocks = storage.blocks;
+        self.skip = storage.skip;
+        self.free_area = storage.free_area;
+        self.base = base;
+        self.offset = offset;
+        self.max_order = u32::from(max_order.as_u8());
+        self.levels = self.max_order.saturating_sub(u32::from(PAGEBLOCK_ORDER.as_u8()));
     }
 }
 

@@ -26,7 +26,7 @@ impl Region<'_> {
     }
 
     /// The words that a run of frames touches: block, word in it, bits.
-    fn word_spans(&self, index: u32, frames: u32) -> impl Iterator<Item = (u32, usize, u64)> + use<> {
+    pub(crate) fn word_spans(&self, index: u32, frames: u32) -> impl Iterator<Item = (u32, usize, u64)> + use<> {
         let end = u64::from(index) + u64::from(frames);
         (u64::from(index) >> WORD_ORDER..end.div_ceil(u64::from(WORD_FRAMES))).map(move |word| {
             let first = word << WORD_ORDER;

@@ -1,8 +1,7 @@
 //! The memory that a zone's metadata lives in.
 
-use pageblock_frame::Carver;
 use pageblock_frame::sync::Lock;
-use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pageblocks, Pfn, PfnRange, StateTable};
+use pageblock_frame::{Carver, Order, PAGEBLOCK_FRAMES, Pageblocks, Pfn, PfnRange, Slots, StateTable};
 
 use crate::free_area::{self, FreeArea};
 use crate::region::{Region, RegionStorage};
@@ -106,17 +105,35 @@ impl<'m> ZoneStorage<'m> {
         let blocks = Pageblocks::carve(shape.blocks, shape.states, carver)?;
         let states = blocks.states();
         let words = carver.take::<u64>(shape.words())?;
-        let mut rest = Rest { blocks: Some(blocks), words, base: base_of(span, max_order), max_order };
-        let regions = carver.take_with(shape.regions(), |number| rest.region(number, &shape).map(Lock::new))?;
-        let summary = carver.take_with(1, |_| Some(Summary::new()))?.first()?;
+        let mut rest = Rest { blocks, words, base: base_of(span, max_order), max_order };
+        let mut regions = carver.slots(shape.regions())?;
+        for number in 0..shape.regions() {
+            rest.set_up(add_region(&mut regions)?, number, &shape)?;
+        }
+        let summary = add_summary(carver)?;
         let reservations = CpuReservations::carve(shape.blocks, carver)?;
-        Some(Self { span, max_order, states, regions, summary, reservations })
+        Some(Self { span, max_order, states, regions: regions.filled(), summary, reservations })
     }
+}
+
+/// A function of its own: the summary is on its stack for a moment.
+fn add_summary<'m>(carver: &mut Carver<'m>) -> Option<&'m Summary> {
+    carver.place(Summary::new()).map(|summary| &*summary)
+}
+
+/// Puts an empty region there: a constant, so that no stack holds one while it is made.
+#[inline(never)]
+fn add_region<'m, 's>(regions: &'s mut Slots<'m, Lock<Region<'m>>>) -> Option<&'s mut Region<'m>> {
+    #[cfg(not(loom))]
+    let empty = const { Lock::new(Region::empty()) };
+    #[cfg(loom)]
+    let empty = Lock::new(Region::empty());
+    Some(regions.push(empty)?.get_mut())
 }
 
 /// What is left of a zone's storage after some regions.
 struct Rest<'m> {
-    blocks: Option<Pageblocks<'m>>,
+    blocks: Pageblocks<'m>,
     words: &'m mut [u64],
     base: Pfn,
     max_order: Order,
@@ -124,15 +141,15 @@ struct Rest<'m> {
 
 impl<'m> Rest<'m> {
     /// Cuts off the next region, which has this number.
-    fn region(&mut self, number: usize, shape: &Shape) -> Option<Region<'m>> {
-        let (blocks, rest) = self.blocks.take()?.split_at(shape.region_blocks);
-        self.blocks = Some(rest);
+    fn set_up(&mut self, region: &mut Region<'m>, number: usize, shape: &Shape) -> Option<()> {
+        let blocks = self.blocks.cut(shape.region_blocks);
         let skip = self.words(blocks.len().div_ceil(64))?;
         let (rows, _) = self.words(free_area::rows_needed(blocks.len()) * free_area::ROW)?.as_chunks_mut();
         let offset = number << shape.region_shift();
         let free_area = FreeArea::new(rows, blocks.len());
         let storage = RegionStorage { blocks, skip, free_area };
-        Some(Region::new(storage, self.base.add(offset as u64), offset as u32, self.max_order))
+        region.set_up(storage, self.base.add(offset as u64), offset as u32, self.max_order);
+        Some(())
     }
 
     fn words(&mut self, count: usize) -> Option<&'m mut [u64]> {

@@ -36,6 +36,12 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self { sets: [const { AtomicUsize::new(0) }; ROW], moves: AtomicUsize::new(0) }
+    }
+
+    #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self { sets: core::array::from_fn(|_| AtomicUsize::new(0)), moves: AtomicUsize::new(0) }
     }

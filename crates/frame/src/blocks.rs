@@ -52,6 +52,12 @@ pub struct Pageblocks<'m> {
 }
 
 impl<'m> Pageblocks<'m> {
+    /// None.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { blocks: &mut [], states: StateTable::deferred(&[], &[]), prefix: 0, end: 0, missed: 0 }
+    }
+
     /// Bytes that [`carve`](Self::carve) takes at most.
     #[must_use]
     pub const fn bytes(blocks: usize, frames: usize) -> usize {
@@ -102,18 +108,20 @@ impl<'m> Pageblocks<'m> {
         Some(Self { blocks: lines, states: StateTable::deferred(bytes, openings), prefix: 0, end: 0, missed: 0 })
     }
 
-    /// Cuts off the first `blocks`, or all if there are fewer. Nothing has been opened yet.
+    /// Cuts the first `blocks` off, or all if there are fewer, and leaves the rest. Nothing has been opened yet.
     #[must_use]
-    pub fn split_at(self, blocks: usize) -> (Self, Self) {
+    pub fn cut(&mut self, blocks: usize) -> Self {
+        let opened = self.prefix != 0;
         let blocks = blocks.min(self.blocks.len());
-        let (first, second) = self.blocks.split_at_mut(blocks);
+        let (first, rest) = core::mem::take(&mut self.blocks).split_at_mut(blocks);
         let frames = blocks * PAGEBLOCK_FRAMES as usize;
-        let part = |lines: &'m mut [MaybeUninit<Pageblock>], states: StateTable<'m>| {
-            let prefix = if self.prefix == 0 { 0 } else { lines.len() as u32 };
-            Self { blocks: lines, states, prefix, end: prefix, missed: 0 }
-        };
-        let rest = self.states.len().saturating_sub(frames);
-        (part(first, self.states.part(0, frames)), part(second, self.states.part(frames, rest)))
+        let prefix = |lines: &[MaybeUninit<Pageblock>]| if opened { lines.len() as u32 } else { 0 };
+        let states = self.states;
+        self.prefix = prefix(rest);
+        self.end = self.prefix;
+        self.states = states.part(frames, states.len().saturating_sub(frames));
+        self.blocks = rest;
+        Self { prefix: prefix(first), end: prefix(first), blocks: first, states: states.part(0, frames), missed: 0 }
     }
 
     /// The state bytes.
@@ -236,7 +244,7 @@ impl<'m> Pageblocks<'m> {
     #[inline(never)]
     fn open(&mut self, block: u32) {
         let Some((line, opening)) = self.blocks.get_mut(block as usize).zip(self.states.opening(block)) else { return };
-        line.write(opening.line().clone());
+        write_line(line, opening);
         self.states.write_block(block, opening.state().unwrap_or(StateByte::INSIDE));
         opening.open();
         self.end = self.end.max(block + 1);
@@ -273,6 +281,11 @@ impl<'m> Pageblocks<'m> {
         let (left, states) = (picked & there, self.states);
         Visit { blocks, states, opened, indices, left, origin, state, borrow: PhantomData }
     }
+}
+
+/// A function of its own: the line is on its stack for a moment.
+fn write_line(line: &mut MaybeUninit<Pageblock>, opening: &Opening) {
+    line.write(opening.line().clone());
 }
 
 #[cfg(all(test, not(loom)))]

@@ -97,27 +97,40 @@ impl<'m> Carver<'m> {
     pub fn take_with<T>(&mut self, count: usize, mut value: impl FnMut(usize) -> Option<T>) -> Option<&'m mut [T]> {
         let start = self.claim::<T>(count)?;
         for i in 0..count {
+            let value = value(i)?;
             // SAFETY: `start` is aligned for `T` and valid for `count` values, exclusively for 'm.
-            unsafe { start.add(i).write(value(i)?) };
+            unsafe { start.add(i).write(value) };
         }
         // SAFETY: as above, and all `count` values have been written.
         Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
     }
 
-    /// The same for values that need bytes of the same storage, which lie behind all of them: no copy waits elsewhere
-    /// meanwhile.
-    pub fn take_each<T>(
-        &mut self,
-        count: usize,
-        mut value: impl FnMut(usize, &mut Self) -> Option<T>,
-    ) -> Option<&'m mut [T]> {
-        let start = self.claim::<T>(count)?;
-        for i in 0..count {
-            // SAFETY: as in `take_with`.
-            unsafe { start.add(i).write(value(i, self)?) };
+    /// Puts a value there, aligned. `None`, with nothing taken, if the bytes do not suffice. It is never dropped.
+    pub fn place<T>(&mut self, value: T) -> Option<&'m mut T> {
+        let start = self.claim::<T>(1)?;
+        // SAFETY: `start` is aligned for `T` and valid for a value, exclusively for 'm; it is one once it is written.
+        unsafe {
+            start.write(value);
+            Some(&mut *start)
         }
-        // SAFETY: as in `take_with`.
-        Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
+    }
+
+    /// Room for `count` values that are made one by one, each perhaps with bytes of the same storage. `None`, with
+    /// nothing taken, if the bytes do not suffice.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use pageblock_frame::Carver;
+    /// let mut raw = [MaybeUninit::<u8>::uninit(); 64];
+    /// let mut carver = Carver::new(&mut raw);
+    /// let mut rows = carver.slots::<&mut [u8]>(2).unwrap();
+    /// rows.push(carver.take(3).unwrap()).unwrap();
+    /// rows.push(carver.take(5).unwrap()).unwrap();
+    /// assert!(rows.push(&mut []).is_none()); // no room
+    /// assert_eq!(rows.filled().iter().map(|row| row.len()).sum::<usize>(), 8);
+    /// ```
+    pub fn slots<T>(&mut self, count: usize) -> Option<Slots<'m, T>> {
+        Some(Slots { places: self.take_uninit(count)?, filled: 0 })
     }
 
     /// Room for `count` values, aligned, exclusive for 'm, not initialised.
@@ -136,5 +149,36 @@ impl<'m> Carver<'m> {
         let (head, tail) = core::mem::take(&mut self.rest).split_at_mut(needed);
         self.rest = tail;
         head.get_mut(skip..)
+    }
+}
+
+/// Places for values in carved memory, filled from the first on. A value goes where it stays: on a small stack there is
+/// no room for a list of them.
+///
+/// # Invariants
+/// The first `filled` places hold values.
+#[derive(Debug)]
+pub struct Slots<'m, T> {
+    places: &'m mut [MaybeUninit<T>],
+    filled: usize,
+}
+
+impl<'m, T> Slots<'m, T> {
+    /// Fills the next place. `None` if all are filled.
+    pub fn push(&mut self, value: T) -> Option<&mut T> {
+        let place = self.places.get_mut(self.filled)?.as_mut_ptr();
+        // SAFETY: the place is exclusively borrowed, and holds a value once it is written.
+        unsafe {
+            place.write(value);
+            self.filled += 1;
+            Some(&mut *place)
+        }
+    }
+
+    /// The values. They are never dropped.
+    #[must_use]
+    pub fn filled(self) -> &'m mut [T] {
+        // SAFETY: `filled` places have been written, and the slice is exclusive for 'm.
+        unsafe { core::slice::from_raw_parts_mut(self.places.as_mut_ptr().cast(), self.filled) }
     }
 }

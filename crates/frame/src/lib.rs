@@ -53,7 +53,7 @@ mod wide;
 pub use addr::{MAX_PFN, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr};
 pub use block::{BLOCK_WORDS, Fill, Given, NO_BLOCK, Pageblock, Taken, TopChange, Visit, Visited, WordGiven};
 pub use blocks::Pageblocks;
-pub use carve::{Carver, Zeroed};
+pub use carve::{Carver, Slots, Zeroed};
 pub use desc::{DescFlags, Descriptor, NO_FRAME};
 pub use gfp::{AllocFlags, Gfp, GfpError};
 pub use hooks::{Hooks, NoHooks};

@@ -5,12 +5,14 @@
 //! cannot fail. Names are not judged: trees of real machines have longer ones than the specification allows.
 
 mod nodes;
+mod regions;
 mod tokens;
 
 use pageblock_frame::{NodeId, PhysAddr};
 
-use crate::{PhysRange, Region, RegionKind};
+use crate::{PhysRange, Region};
 use nodes::{Node, Nodes, Status};
+use regions::Regions;
 use tokens::{Token, Tokens, be32, be64};
 
 /// Bytes of a header of version 17.
@@ -152,7 +154,7 @@ pub struct DeviceTree<'a> {
 }
 
 /// Words of an address and of a size below some node.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Cells {
     address: u32,
     size: u32,
@@ -217,10 +219,7 @@ impl<'a> DeviceTree<'a> {
     /// both kinds, initial ramdisk, the blob itself and the kernel's image. Disabled nodes are left out, reservations
     /// without an address (`size` and `alloc-ranges`) are the kernel's to place.
     pub fn regions(self, loaded: Loaded) -> impl Iterator<Item = Region> + Clone + 'a {
-        let blob = Region::new(loaded.blob, loaded.blob.as_u64().saturating_add(self.len as u64), RegionKind::Kernel);
-        let kernel = Region::new(loaded.kernel.start, loaded.kernel.end, RegionKind::Kernel);
-        let initrd = self.initrd().map(|bytes| Region::new(bytes.start, bytes.end, RegionKind::Kernel));
-        self.memory().chain(self.reserved()).chain([blob, kernel]).chain(initrd)
+        Regions::new(self, loaded)
     }
 
     /// The initial ramdisk.
@@ -255,31 +254,20 @@ impl<'a> DeviceTree<'a> {
         Nodes::new(Tokens::new(self.structure, self.strings))
     }
 
-    /// Memory below the root: the specification's `device_type`, or the name where a tree has only that.
-    fn memory_nodes(self) -> impl Iterator<Item = Node<'a>> + Clone + 'a {
-        let nodes = self.nodes().filter(|node| node.depth == 1 && node.is_of(b"memory", b"memory"));
-        nodes.filter(|node| node.status() == Status::Okay)
+    fn memory_nodes(self) -> impl Iterator<Item = Node<'a>> {
+        self.nodes().filter(|node| is_memory(node) && node.status() == Status::Okay)
     }
 
-    fn reserved_nodes(self) -> impl Iterator<Item = Node<'a>> + Clone + 'a {
-        let nodes = self.nodes().filter(|node| node.depth == 2 && node.top == b"reserved-memory");
-        nodes.filter(|node| node.status() == Status::Okay)
+    fn reserved_nodes(self) -> impl Iterator<Item = Node<'a>> {
+        self.nodes().filter(|node| is_reserved(node) && node.status() == Status::Okay)
     }
 
-    fn memory(self) -> impl Iterator<Item = Region> + Clone + 'a {
-        let cells = self.cells(|node| node.depth == 0);
-        self.memory_nodes().flat_map(move |node| {
-            let numa = node.numa();
-            entries(node, cells)
-                .map(move |bytes| Region::new(bytes.start, bytes.end, RegionKind::Usable).with_node(numa))
-        })
+    fn memory_cells(self) -> Cells {
+        self.cells(|node| node.depth == 0)
     }
 
-    fn reserved(self) -> impl Iterator<Item = Region> + Clone + 'a {
-        let cells = self.cells(|node| node.depth == 1 && node.name == b"reserved-memory");
-        let nodes = self.reserved_nodes().flat_map(move |node| entries(node, cells));
-        let list = self.reservations.chunks_exact(16).filter_map(|entry| range(be64(entry, 0)?, be64(entry, 8)?));
-        nodes.chain(list).map(|bytes| Region::new(bytes.start, bytes.end, RegionKind::Reserved))
+    fn reserved_cells(self) -> Cells {
+        self.cells(|node| node.depth == 1 && node.name == b"reserved-memory")
     }
 
     /// How the first node that is meant writes its children's addresses.
@@ -310,8 +298,8 @@ impl<'a> DeviceTree<'a> {
 
     /// The `reg` properties that become regions are whole numbers of entries.
     fn check_entries(&self) -> Result<(), DeviceTreeError> {
-        check_reg(self.memory_nodes(), self.cells(|node| node.depth == 0))?;
-        check_reg(self.reserved_nodes(), self.cells(|node| node.depth == 1 && node.name == b"reserved-memory"))
+        check_reg(self.memory_nodes(), self.memory_cells())?;
+        check_reg(self.reserved_nodes(), self.reserved_cells())
     }
 }
 
@@ -334,20 +322,13 @@ fn reservations(list: &[u8]) -> Result<&[u8], DeviceTreeError> {
     end.and_then(|end| list.get(..end * 16)).ok_or(DeviceTreeError::Reservations)
 }
 
-/// The bytes that a node's `reg` names; an entry that would end beyond the address space ends with it.
-fn entries<'a>(node: Node<'a>, cells: Cells) -> impl Iterator<Item = PhysRange> + Clone + 'a {
-    let split = cells.address as usize * 4;
-    let entry = split + cells.size as usize * 4;
-    let reg = node.property(b"reg").unwrap_or_default();
-    // Entries of no bytes are not entries; `check_reg` has refused them.
-    reg.chunks_exact(entry.max(4)).filter_map(move |entry| {
-        let (address, size) = entry.split_at_checked(split)?;
-        range(number(address)?, number(size)?)
-    })
+/// Memory below the root: the specification's `device_type`, or the name where a tree has only that.
+fn is_memory(node: &Node<'_>) -> bool {
+    node.depth == 1 && node.is_of(b"memory", b"memory")
 }
 
-fn range(start: u64, len: u64) -> Option<PhysRange> {
-    (len > 0).then(|| PhysRange::from(start..start.saturating_add(len)))
+fn is_reserved(node: &Node<'_>) -> bool {
+    node.depth == 2 && node.top == b"reserved-memory"
 }
 
 /// A number of one or two words.

@@ -31,7 +31,7 @@
 //! let kernel = PhysRange::from(0x10_0000..0x18_0800);
 //! let mut map: RegionMap = RegionMap::build(e820, &[kernel], MapOptions::new()).unwrap();
 //! assert_eq!(map.usable_frames(), 0x9f + 0x7ee0 - 0x81);
-//! let metadata = map.carve(40_960, 128).unwrap();
+//! let metadata = map.carve(40_960, 128, &ZoneLimits::default()).unwrap();
 //! assert_eq!(metadata.len(), 10);
 //! let zones = map.zones(&ZoneLimits::default()).unwrap();
 //! assert_eq!(zones.len(), 2); // DMA and DMA32
@@ -61,7 +61,7 @@ mod zones;
 
 pub use acpi::{AcpiTableError, Slit, Srat};
 pub use fdt::{DeviceTree, DeviceTreeError, ListedCpu, Loaded, NodeDistance};
-pub use map::{FrameClass, FrameRun, MapOptions, RegionError, RegionMap, RegionViolation};
+pub use map::{FrameClass, FrameRun, MapOptions, RegionError, RegionMap, RegionViolation, Runs};
 pub use pvh::{PvhError, PvhInfo};
 pub use region::{PhysRange, Region, RegionKind};
 pub use report::{DropCount, DropReason, RegionReport};

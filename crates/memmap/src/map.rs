@@ -1,6 +1,8 @@
 //! The normalised memory map.
 
+use crate::movable::movable_starts;
 use crate::node::NodeClaims;
+use crate::place::{Wanted, place};
 use crate::region::{LIMIT_BYTES, PhysRange, Region, RegionKind};
 use crate::report::{DropReason, RegionReport};
 use crate::set::{RangeSet, Span};
@@ -157,6 +159,73 @@ pub struct FrameRun {
     pub node: NodeId,
 }
 
+/// Runs of frames in ascending order, each on one node.
+///
+/// ```
+/// use pageblock_memmap::{MapOptions, Region, RegionMap, Runs};
+/// let map: RegionMap<8> = RegionMap::build([Region::from((0, 0x4000, true))], &[], MapOptions::new()).unwrap();
+/// let mut runs: Runs<'_, 8> = map.usable();
+/// assert_eq!(runs.next().map(|run| run.range.len()), Some(4));
+/// assert_eq!(runs.next(), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Runs<'a, const N: usize> {
+    spans: core::slice::Iter<'a, Span>,
+    /// Frames outside are left out.
+    window: Span,
+    /// The part of the last span that has not been given out.
+    rest: Span,
+    nodes: &'a NodeClaims<N>,
+    /// Only runs on this node.
+    node: Option<NodeId>,
+}
+
+impl<const N: usize> Runs<'_, N> {
+    /// Those that are on this node.
+    pub(crate) fn on(self, node: NodeId) -> Self {
+        Self { node: Some(node), ..self }
+    }
+
+    /// From the first frame to the last.
+    pub(crate) fn hull(mut self) -> Option<PfnRange> {
+        let mut hull = self.next()?.range;
+        for run in self.by_ref() {
+            hull.end = run.range.end;
+        }
+        Some(hull)
+    }
+
+    /// Number of frames.
+    pub(crate) fn frames(self) -> u64 {
+        let mut frames = 0;
+        for run in self {
+            frames += run.range.len();
+        }
+        frames
+    }
+}
+
+// A loop rather than adapters: without optimisation each of those takes a part of a boot stack.
+impl<const N: usize> Iterator for Runs<'_, N> {
+    type Item = FrameRun;
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<FrameRun> {
+        loop {
+            while self.rest.len() == 0 {
+                let span = self.spans.next()?;
+                self.rest = Span::new(span.start.max(self.window.start), span.end.min(self.window.end));
+            }
+            let start = self.rest.start;
+            let (node, end) = self.nodes.head(self.rest);
+            self.rest.start = end;
+            if self.node.is_none_or(|wanted| wanted == node) {
+                return Some(FrameRun { range: PfnRange::new(Pfn::new(start), Pfn::new(end)), node });
+            }
+        }
+    }
+}
+
 /// A memory map that is sorted, disjoint, merged and in whole frames. `N` is how many runs each of its lists can hold;
 /// the map is about `90 * N` bytes large (11 KiB for the default), a smaller `N` suits a small boot stack.
 ///
@@ -234,11 +303,24 @@ impl<const N: usize> RegionMap<N> {
         reserve: &[PhysRange],
         options: MapOptions,
     ) -> Result<(), RegionError> {
+        let mut regions = regions.into_iter();
+        self.read(&mut || regions.next())?;
+        self.keep_back(reserve, options)
+    }
+
+    /// Takes in all raw regions.
+    fn read(&mut self, next: &mut dyn FnMut() -> Option<Region>) -> Result<(), RegionError> {
         self.clear();
-        for (index, region) in regions.into_iter().enumerate() {
+        let mut index = 0;
+        while let Some(region) = next() {
             self.add(index, region)?;
+            index += 1;
         }
-        self.settle().ok_or(RegionError::TooManyRuns { capacity: N })?;
+        self.settle().ok_or(RegionError::TooManyRuns { capacity: N })
+    }
+
+    /// Takes away low memory and the caller's reservations.
+    fn keep_back(&mut self, reserve: &[PhysRange], options: MapOptions) -> Result<(), RegionError> {
         if options.low > 0 {
             let low = Span::new(0, options.low.min(LIMIT_BYTES));
             self.reserve(low, DropReason::LowMemory, None).ok_or(RegionError::TooManyRuns { capacity: N })?;
@@ -355,43 +437,33 @@ impl<const N: usize> RegionMap<N> {
     }
 
     /// The usable runs, ascending; runs that touch are on different nodes.
-    pub fn usable(&self) -> impl Iterator<Item = FrameRun> + '_ {
+    pub fn usable(&self) -> Runs<'_, N> {
         self.usable_in(ALL_FRAMES)
     }
 
     /// The parts of usable runs that are in `window`.
-    pub fn usable_in(&self, window: PfnRange) -> impl Iterator<Item = FrameRun> + '_ {
+    pub fn usable_in(&self, window: PfnRange) -> Runs<'_, N> {
         self.runs(&self.usable, window)
     }
 
     /// The runs of memory, usable or not. Addresses that the map only calls reserved are not memory.
-    pub fn present(&self) -> impl Iterator<Item = FrameRun> + '_ {
+    pub fn present(&self) -> Runs<'_, N> {
         self.present_in(ALL_FRAMES)
     }
 
     /// The parts of runs of memory that are in `window`.
-    pub fn present_in(&self, window: PfnRange) -> impl Iterator<Item = FrameRun> + '_ {
+    pub fn present_in(&self, window: PfnRange) -> Runs<'_, N> {
         self.runs(&self.present, window)
     }
 
     /// The runs that can be added later, when the loader's data and the firmware's tables are no longer needed.
-    pub fn reclaimable(&self) -> impl Iterator<Item = FrameRun> + '_ {
+    pub fn reclaimable(&self) -> Runs<'_, N> {
         self.runs(&self.reclaimable, ALL_FRAMES)
     }
 
     fn runs<'a>(&'a self, set: &'a RangeSet<N>, window: PfnRange) -> Runs<'a, N> {
-        let rest = Span::new(window.start.as_u64(), window.end.as_u64());
-        Runs { spans: set.spans(), nodes: &self.nodes, rest, only: None }
-    }
-
-    /// The runs of memory of one node in a window, usable or not.
-    pub(crate) fn present_on(&self, node: NodeId, window: PfnRange) -> Runs<'_, N> {
-        Runs { only: Some(node), ..self.runs(&self.present, window) }
-    }
-
-    /// The usable ones of them.
-    pub(crate) fn usable_on(&self, node: NodeId, window: PfnRange) -> Runs<'_, N> {
-        Runs { only: Some(node), ..self.runs(&self.usable, window) }
+        let window = Span::new(window.start.as_u64(), window.end.as_u64());
+        Runs { spans: set.spans().iter(), window, rest: Span::new(0, 0), nodes: &self.nodes, node: None }
     }
 
     /// Kind of this frame.
@@ -434,14 +506,20 @@ impl<const N: usize> RegionMap<N> {
     /// Takes frames for `bytes` bytes at a physical address that is a multiple of `align` out of the usable runs, and
     /// returns them; `None`, with nothing changed, if no run has room or `align` is no power of two.
     ///
-    /// Memory above DMA32 is preferred to DMA32, and that to DMA. Among runs of the best zone the one is taken that
-    /// loses the fewest whole pageblocks, and of those the highest.
-    pub fn carve(&mut self, bytes: u64, align: u64) -> Option<PfnRange> {
-        let limits = ZoneLimits::default();
-        let zones = [limits.dma32_end, limits.dma_end, None].map(Option::unwrap_or_default);
-        let place = zones.into_iter().find_map(|floor| crate::place::place(self.usable(), bytes, align, floor))?;
-        let span = Span::new(place.start.as_u64(), place.end.as_u64());
-        let lost = self.usable.subtract(span).ok()?;
+    /// Of the zones that `limits` make, the highest that is neither DMA nor Movable is preferred, since the frames stay
+    /// taken for good; then lower ones, Movable last. Among runs of the best zone the one is taken that loses the
+    /// fewest whole pageblocks, and of those the highest.
+    pub fn carve(&mut self, bytes: u64, align: u64, limits: &ZoneLimits) -> Option<PfnRange> {
+        let wanted = Wanted { bytes, align };
+        let mut ceilings = [MAX_PFN; MAX_NODES];
+        movable_starts(self, limits, &mut ceilings).ok()?;
+        let floors = [limits.dma32_end.or(limits.dma_end), limits.dma_end, None].map(Option::unwrap_or_default);
+        let mut found = floors.into_iter().find_map(|floor| place(self.usable(), wanted, floor, &ceilings));
+        if found.is_none() {
+            found = place(self.usable(), wanted, Pfn::new(0), &[MAX_PFN; MAX_NODES]);
+        }
+        let place = found?;
+        let lost = self.usable.subtract(Span::new(place.start.as_u64(), place.end.as_u64())).ok()?;
         self.report.note(DropReason::Carved, None);
         self.report.add_frames(DropReason::Carved, lost);
         Some(place)
@@ -469,38 +547,4 @@ impl<const N: usize> RegionMap<N> {
     }
 }
 
-/// The parts of a set's spans that are in a window, each on one node. One step of it is one function, however many
-/// callers there are: code that runs once at boot should be small.
-#[derive(Clone, Debug)]
-pub(crate) struct Runs<'a, const N: usize> {
-    /// Those that have not been passed.
-    spans: &'a [Span],
-    nodes: &'a NodeClaims<N>,
-    /// What is left of the window.
-    rest: Span,
-    /// The node that is asked for, if it is one.
-    only: Option<NodeId>,
-}
-
-impl<const N: usize> Iterator for Runs<'_, N> {
-    type Item = FrameRun;
-
-    #[inline(never)]
-    fn next(&mut self) -> Option<FrameRun> {
-        while let [span, later @ ..] = self.spans {
-            let part = Span::new(span.start.max(self.rest.start), span.end.min(self.rest.end));
-            if part.len() == 0 {
-                self.spans = later;
-                continue;
-            }
-            let (node, end) = self.nodes.head(part);
-            self.rest.start = end;
-            if self.only.is_none_or(|only| only == node) {
-                return Some(FrameRun { range: PfnRange::new(Pfn::new(part.start), Pfn::new(end)), node });
-            }
-        }
-        None
-    }
-}
-
-pub(crate) const ALL_FRAMES: PfnRange = PfnRange::new(Pfn::new(0), Pfn::new(MAX_PFN));
+const ALL_FRAMES: PfnRange = PfnRange::new(Pfn::new(0), Pfn::new(MAX_PFN));

@@ -1,11 +1,23 @@
 //! Where the metadata goes.
 
-use pageblock_frame::{PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn, PfnRange};
+use pageblock_frame::{MAX_NODES, MAX_PFN, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn, PfnRange};
 
 use crate::map::FrameRun;
 
-/// The best place for `bytes` bytes at or above `floor` in one of the runs.
-pub(crate) fn place(runs: impl Iterator<Item = FrameRun>, bytes: u64, align: u64, floor: Pfn) -> Option<PfnRange> {
+/// Bytes of room, and what their address is to be a multiple of.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) bytes: u64,
+    pub(crate) align: u64,
+}
+
+/// The best place at or above `floor` in one of the runs, below its node's ceiling.
+pub(crate) fn place(
+    runs: impl Iterator<Item = FrameRun>,
+    Wanted { bytes, align }: Wanted,
+    floor: Pfn,
+    ceilings: &[u64; MAX_NODES],
+) -> Option<PfnRange> {
     if !align.is_power_of_two() || bytes == 0 {
         return None;
     }
@@ -13,7 +25,8 @@ pub(crate) fn place(runs: impl Iterator<Item = FrameRun>, bytes: u64, align: u64
     let step = align.div_ceil(PAGE_SIZE);
     let mut best: Option<(u64, PfnRange)> = None;
     for run in runs {
-        let (start, end) = (run.range.start.as_u64().max(floor.as_u64()), run.range.end.as_u64());
+        let ceiling = ceilings.get(run.node.index()).copied().unwrap_or(MAX_PFN);
+        let (start, end) = (run.range.start.as_u64().max(floor.as_u64()), run.range.end.as_u64().min(ceiling));
         let Some(top) = end.checked_sub(frames) else { continue };
         let bottom = start.div_ceil(step) * step;
         for first in [bottom, top / step * step] {

@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::map::{ALL_FRAMES, RegionMap};
+use crate::map::{RegionMap, Runs};
 use crate::movable::movable_starts;
 use pageblock_frame::{MAX_NODES, MAX_PFN, MAX_ZONES, NodeId, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
 
@@ -109,13 +109,17 @@ impl ZoneLimits {
         }
     }
 
-    /// The frames of each kind of zone, indexed by kind, where the Movable zone starts at `movable`.
-    pub(crate) fn windows(&self, movable: u64) -> [PfnRange; ZoneKind::COUNT] {
+    /// The frames of a kind of zone, where the Movable zone starts at `movable`.
+    pub(crate) fn window(&self, kind: ZoneKind, movable: u64) -> PfnRange {
         let dma = self.dma_end.unwrap_or_default().as_u64();
         let dma32 = self.dma32_end.map_or(dma, Pfn::as_u64);
-        let window = |start: u64, end: u64| PfnRange::new(Pfn::new(start), Pfn::new(end.min(movable)));
-        let above = PfnRange::new(Pfn::new(movable), Pfn::new(MAX_PFN));
-        [window(0, dma), window(dma, dma32), window(dma32, MAX_PFN), above]
+        let (start, end) = match kind {
+            ZoneKind::Dma => (0, dma.min(movable)),
+            ZoneKind::Dma32 => (dma, dma32.min(movable)),
+            ZoneKind::Normal => (dma32, movable),
+            ZoneKind::Movable => (movable, MAX_PFN),
+        };
+        PfnRange::new(Pfn::new(start), Pfn::new(end))
     }
 }
 
@@ -189,73 +193,56 @@ impl<const N: usize> RegionMap<N> {
     /// # Errors
     /// [`ZoneLimitError`] for limits that make no sense.
     pub fn zones(&self, limits: &ZoneLimits) -> Result<ArrayVec<ZoneSpan, MAX_ZONES>, ZoneLimitError> {
-        // There are no more kinds and nodes than there is room.
-        Ok(self.each_zone(limits)?.take(MAX_ZONES).collect())
+        let mut zones = ArrayVec::new();
+        self.zones_into(limits, &mut zones)?;
+        Ok(zones)
     }
 
-    /// The same one by one, found anew each time, where the stack has no room for a list of them.
+    /// The same in the place of another list, where the stack has no room for one.
     ///
     /// # Errors
     /// As for [`zones`](Self::zones).
-    pub fn each_zone(&self, limits: &ZoneLimits) -> Result<impl Iterator<Item = ZoneSpan> + '_, ZoneLimitError> {
+    pub fn zones_into(
+        &self,
+        limits: &ZoneLimits,
+        zones: &mut ArrayVec<ZoneSpan, MAX_ZONES>,
+    ) -> Result<(), ZoneLimitError> {
         limits.check()?;
-        let movable = movable_starts(self, limits)?;
-        Ok(Zones { map: self, limits: *limits, movable, passed: 0 })
+        zones.clear();
+        let mut movable = [0; MAX_NODES];
+        movable_starts(self, limits, &mut movable)?;
+        for (number, start) in (0..).zip(&movable) {
+            for kind in ZoneKind::ALL {
+                let window = limits.window(kind, *start);
+                if let Some(zone) = self.zone(kind, window, NodeId::new(number), limits.span_rule) {
+                    // There are no more kinds and nodes than there is room.
+                    let _ = zones.try_push(zone);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The usable runs of a zone of this map.
-    pub fn usable_of(&self, zone: &ZoneSpan) -> impl Iterator<Item = PfnRange> + '_ {
-        self.usable_on(zone.node, zone.span).map(|run| run.range)
+    pub fn usable_of(&self, zone: &ZoneSpan) -> Runs<'_, N> {
+        self.usable_in(zone.span).on(zone.node)
     }
 
     /// The runs of memory of a zone of this map, usable or not.
-    pub fn present_of(&self, zone: &ZoneSpan) -> impl Iterator<Item = PfnRange> + '_ {
-        self.present_on(zone.node, zone.span).map(|run| run.range)
+    pub fn present_of(&self, zone: &ZoneSpan) -> Runs<'_, N> {
+        self.present_in(zone.span).on(zone.node)
     }
 
-    /// From the first frame of a node's memory in a window to the last.
-    pub(crate) fn hull(&self, node: NodeId, window: PfnRange) -> Option<PfnRange> {
-        let runs = self.present_on(node, window).map(|run| run.range);
-        runs.reduce(|low, high| PfnRange::new(low.start.min(high.start), low.end.max(high.end)))
-    }
-
+    /// The memory of a node inside a window, as a zone. `None` if there is none.
     fn zone(&self, kind: ZoneKind, window: PfnRange, node: NodeId, rule: SpanRule) -> Option<ZoneSpan> {
-        let memory = self.hull(node, window)?;
+        let memory = self.present_in(window).on(node).hull()?;
         let span = match rule {
             SpanRule::Memory => memory,
-            SpanRule::Node => self.hull(node, ALL_FRAMES)?.intersect(window),
+            SpanRule::Node => self.present().on(node).hull()?.intersect(window),
         };
         let mut zone = ZoneSpan { kind, node, span, present: 0, usable: 0 };
-        zone.present = self.present_of(&zone).map(PfnRange::len).sum();
-        zone.usable = self.usable_of(&zone).map(PfnRange::len).sum();
+        zone.present = self.present_of(&zone).frames();
+        zone.usable = self.usable_of(&zone).frames();
         Some(zone)
-    }
-}
-
-/// The zones of a map that have memory, one by one.
-struct Zones<'a, const N: usize> {
-    map: &'a RegionMap<N>,
-    limits: ZoneLimits,
-    /// Where each node's Movable zone starts.
-    movable: [u64; MAX_NODES],
-    /// Kinds of zone that have been looked at, node after node.
-    passed: usize,
-}
-
-impl<const N: usize> Iterator for Zones<'_, N> {
-    type Item = ZoneSpan;
-
-    #[inline(never)]
-    fn next(&mut self) -> Option<ZoneSpan> {
-        while let Some(&start) = self.movable.get(self.passed / ZoneKind::COUNT) {
-            let node = NodeId::new((self.passed / ZoneKind::COUNT) as u8);
-            let place = self.passed % ZoneKind::COUNT;
-            let (kind, window) = (ZoneKind::ALL[place], self.limits.windows(start)[place]);
-            self.passed += 1;
-            if let Some(zone) = self.map.zone(kind, window, node, self.limits.span_rule) {
-                return Some(zone);
-            }
-        }
-        None
     }
 }

@@ -5,12 +5,12 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use pageblock_buddy::{FreeError, Violation};
-use pageblock_frame::sync::{AtomicBool, AtomicU64, Lock, OnceRef, Ordering};
+use pageblock_frame::sync::{AtomicBool, AtomicU64, Lock, LockGuard, OnceRef, Ordering};
 use pageblock_frame::trace::Event;
 use pageblock_frame::{
     FrameState, Gfp, Hooks, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model,
 };
-use pageblock_memmap::{Region, RegionMap, RegionReport};
+use pageblock_memmap::{Region, RegionReport};
 
 use crate::config::Config;
 #[cfg(any(feature = "page_owner", feature = "poison"))]
@@ -19,7 +19,7 @@ use crate::dirty::is_limited;
 use crate::error::{AddError, AllocError, InitError};
 use crate::fast::FastPaths;
 use crate::frames::{FrameRun, Frames};
-use crate::init::Plan;
+use crate::init::Draft;
 use crate::inner::Inner;
 use crate::request::{Request, prepare};
 use crate::stats::Stats;
@@ -33,7 +33,7 @@ use crate::zones::ZoneView;
 /// | `inner` | none, then the one reference for ever | a successful init, while it holds `starting` |
 /// | `fast` | see `FastPaths` in `fast.rs` | the same |
 /// | `starting` | true while a CPU is in init | that CPU |
-/// | `map` | the memory map, while a CPU is in init: no stack has room for it | that CPU |
+/// | `draft` | the memory map, while a CPU is in init: no stack has room for it | that CPU |
 /// | `bad_frees` | a count | the CPU that frees wrongly |
 ///
 /// ```
@@ -57,7 +57,7 @@ pub struct PageAllocator<P: Platform> {
     inner: OnceRef<Inner<P>>,
     fast: FastPaths<P>,
     starting: AtomicBool,
-    map: Lock<RegionMap>,
+    draft: Lock<Draft>,
     bad_frees: AtomicU64,
     #[cfg(any(feature = "page_owner", feature = "poison"))]
     pub(crate) diagnosis: Diagnosis,
@@ -73,7 +73,7 @@ impl<P: Platform> PageAllocator<P> {
                 inner: OnceRef::new(),
                 fast: FastPaths::new(),
                 starting: AtomicBool::new(false),
-                map: Lock::new(RegionMap::empty()),
+                draft: Lock::new(Draft::new()),
                 bad_frees: AtomicU64::new(0),
                 #[cfg(any(feature = "page_owner", feature = "poison"))]
                 diagnosis: Diagnosis::new(),
@@ -93,13 +93,13 @@ impl<P: Platform> PageAllocator<P> {
     /// memory which nothing uses and which is the allocator's from now on.
     #[expect(unsafe_code, reason = "the kernel's word for what is in the memory map")]
     pub unsafe fn init(&self, regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<Stats, InitError> {
-        self.start(|map| {
-            let mut plan = Plan::new::<P>(map, regions, config)?;
-            let place = plan.carve::<P>()?;
+        let mut regions = regions.into_iter();
+        let claim = |place| {
             // SAFETY: 1. the frames are out of usable regions, which the caller says nothing uses, and out of the
-            // plan's map now, so that no request gets them. 2. They are neighbours.
-            plan.build::<P>(unsafe { claim_frames::<P>(place) })
-        })
+            // draft's map now, so that no request gets them. 2. They are neighbours.
+            unsafe { claim_frames::<P>(place) }
+        };
+        self.start(&mut || regions.next(), config, &mut |draft| Ok(claim(draft.carve()?)))
     }
 
     /// The same with the metadata in storage of the caller's, for kernels that have memory outside the map.
@@ -116,7 +116,8 @@ impl<P: Platform> PageAllocator<P> {
         config: &Config,
         storage: &'static mut [MaybeUninit<u8>],
     ) -> Result<Stats, InitError> {
-        self.start(|map| Plan::new::<P>(map, regions, config)?.build::<P>(storage))
+        let (mut regions, mut storage) = (regions.into_iter(), Some(storage));
+        self.start(&mut || regions.next(), config, &mut |_| Ok(storage.take().unwrap_or_default()))
     }
 
     /// The same for a simulated machine with numbers for frames and no memory behind them: no promise is needed.
@@ -145,36 +146,51 @@ impl<P: Platform> PageAllocator<P> {
         storage: &'static mut [MaybeUninit<u8>],
     ) -> Result<Stats, InitError> {
         const { assert!(!P::HAS_MEMORY, "a platform with memory is initialised by an unsafe function") };
-        self.start(|map| Plan::new::<P>(map, regions, config)?.build::<P>(storage))
+        let (mut regions, mut storage) = (regions.into_iter(), Some(storage));
+        self.start(&mut || regions.next(), config, &mut |_| Ok(storage.take().unwrap_or_default()))
     }
 
     /// Bytes of storage that [`init_with_storage`](Self::init_with_storage) needs for this map. The map is read on the
-    /// stack, which takes 12 KiB.
+    /// stack, which takes 14 KiB.
     ///
     /// # Errors
     /// As initialisation would fail.
     pub fn metadata_bytes(regions: impl IntoIterator<Item = Region>, config: &Config) -> Result<usize, InitError> {
-        Ok(Plan::new::<P>(&mut RegionMap::empty(), regions, config)?.metadata_bytes::<P>())
+        let mut draft = Draft::new();
+        let mut regions = regions.into_iter();
+        draft.read::<P>(&mut || regions.next(), config)?;
+        Ok(draft.required)
     }
 
-    /// Runs `build` unless there is an allocator already or another CPU makes one.
+    /// Takes a machine over: its regions, and where the metadata goes. Not generic in the caller's regions, so that its
+    /// code is there once.
     fn start(
         &self,
-        build: impl FnOnce(&mut RegionMap) -> Result<&'static Inner<P>, InitError>,
+        next: &mut dyn FnMut() -> Option<Region>,
+        config: &Config,
+        storage: &mut dyn FnMut(&mut Draft) -> Result<Storage, InitError>,
     ) -> Result<Stats, InitError> {
-        // Acquire and release on `starting` pair between attempts: one sees all that the failed one before it did.
+        let mut starting = self.begin()?;
+        starting.draft.read::<P>(next, config)?;
+        let storage = storage(&mut starting.draft)?;
+        self.finish(starting.draft.build(config, storage)?)
+    }
+
+    /// Begins initialisation, unless there is an allocator already or another CPU makes one.
+    fn begin(&self) -> Result<Starting<'_>, InitError> {
+        // Acquire: pairs with the release in `Starting`, so that an attempt sees all that the failed one before it did.
         if self.starting.swap(true, Ordering::Acquire) {
             return Err(InitError::Busy);
         }
-        let result =
-            if self.inner.get().is_some() { Err(InitError::AlreadyInitialised) } else { build(&mut self.map.lock()) };
-        let result = result.and_then(|inner| {
-            self.inner.set(inner).map_err(|_| InitError::AlreadyInitialised)?;
-            self.fast.set(inner);
-            Ok(())
-        });
-        self.starting.store(false, Ordering::Release);
-        result.map(|()| self.stats())
+        let starting = Starting { flag: &self.starting, draft: self.draft.lock() };
+        if self.inner.get().is_some() { Err(InitError::AlreadyInitialised) } else { Ok(starting) }
+    }
+
+    /// Makes this the allocator, while initialisation has begun.
+    fn finish(&self, inner: &'static Inner<P>) -> Result<Stats, InitError> {
+        self.inner.set(inner).map_err(|_| InitError::AlreadyInitialised)?;
+        self.fast.set(inner);
+        Ok(self.stats())
     }
 
     #[inline(always)]
@@ -380,6 +396,22 @@ impl<P: Platform> PageAllocator<P> {
         // SAFETY: the handle owns the block.
         #[expect(unsafe_code, reason = "the handle's word is the allocator's own")]
         zone.is_some_and(|zone| unsafe { zone.split::<P>(pfn, order, parts) }.is_ok())
+    }
+}
+
+/// Where metadata goes.
+type Storage = &'static mut [MaybeUninit<u8>];
+
+/// Initialisation that has begun and not ended.
+struct Starting<'a> {
+    flag: &'a AtomicBool,
+    draft: LockGuard<'a, Draft>,
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire in `begin`.
+        self.flag.store(false, Ordering::Release);
     }
 }
 

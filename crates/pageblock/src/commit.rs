@@ -4,7 +4,7 @@ use core::fmt;
 
 use pageblock_buddy::Zone;
 use pageblock_frame::sync::{AtomicU64, Ordering};
-use pageblock_frame::{AllocFlags, Gfp, MAX_ZONES, Order, Pfn, Platform};
+use pageblock_frame::{AllocFlags, Gfp, Order, Pfn, Platform};
 
 use crate::PageAllocator;
 use crate::error::AllocError;
@@ -20,12 +20,18 @@ const REFILL: u64 = 64;
 pub(crate) struct Commitments {
     /// Relaxed: a promise is made before it counts, and the margin of the watermarks covers requests under way
     /// meanwhile.
-    of_zone: [AtomicU64; MAX_ZONES],
+    of_zone: &'static [AtomicU64],
 }
 
 impl Commitments {
-    pub(crate) fn new() -> Self {
-        Self { of_zone: core::array::from_fn(|_| AtomicU64::new(0)) }
+    /// Of a machine without zones.
+    pub(crate) const fn new() -> Self {
+        Self { of_zone: &[] }
+    }
+
+    /// Nothing promised, with a count for each zone.
+    pub(crate) const fn of(of_zone: &'static [AtomicU64]) -> Self {
+        Self { of_zone }
     }
 
     pub(crate) fn total(&self) -> u64 {

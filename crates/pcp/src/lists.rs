@@ -132,7 +132,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
         // SAFETY: the lists write the bytes of blocks that they hold, and of those that a free gives them.
         #[expect(unsafe_code, reason = "lists write the states of what they hold")]
         let states = unsafe { zone.state_table() };
-        let areas = Areas::carve(&layout, (zone.pfn_of(0), states), Tune::new(sizes), carver)?;
+        let areas = Areas::carve(&layout, (zone.pfn_of(0), states), &Tune::new(sizes), carver)?;
         let depot = Depot::carve(Self::depot_capacity(&config, zone.span(), cpus), carver)?;
         Some(Self::over((areas, depot), config, zone, sizes))
     }

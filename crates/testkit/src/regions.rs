@@ -88,7 +88,7 @@ fn accepted(mut map: RegionMap<RUNS>, regions: &[Region], reserve: &[PhysRange])
         Err(error) => panic!("{error}: {regions:?}"),
     }
     let before = map.usable_frames();
-    if let Some(place) = map.carve(before * PAGE_SIZE / 8, PAGE_SIZE) {
+    if let Some(place) = map.carve(before * PAGE_SIZE / 8, PAGE_SIZE, &limits) {
         assert_eq!(map.usable_frames(), before - place.len());
         assert_eq!(map.check(), Ok(()), "{regions:?} after carving {place}");
     }

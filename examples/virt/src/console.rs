@@ -1,6 +1,7 @@
 //! Text on the board's serial port.
 
 use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// The serial port.
 pub struct Console;
@@ -12,11 +13,20 @@ impl Write for Console {
     }
 }
 
-/// Prints a line. One CPU at a time.
+/// Taken by the CPU that prints.
+static PRINTING: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line, after those of other CPUs. A CPU that is interrupted or faults while it prints does not wait for ever.
+pub fn print_line(line: fmt::Arguments<'_>) {
+    let taken = (0..10_000_000).any(|_| !PRINTING.swap(true, Ordering::Acquire));
+    let _ = writeln!(Console, "{line}");
+    if taken {
+        PRINTING.store(false, Ordering::Release);
+    }
+}
+
+/// Prints a line.
 #[macro_export]
 macro_rules! println {
-    ($($text:tt)*) => {{
-        use core::fmt::Write;
-        let _ = writeln!($crate::console::Console, $($text)*);
-    }};
+    ($($text:tt)*) => { $crate::console::print_line(format_args!($($text)*)) };
 }

@@ -25,7 +25,7 @@ mod work;
 
 use core::fmt::Display;
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use memory::FRAMES;
 use pageblock::CpuId;
 
@@ -40,12 +40,26 @@ const FAIL: u32 = 35;
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
-/// Where the way in arrives on the first CPU: on its stack, interrupts off.
+/// Initialisation may take so many bytes of stack, whatever the compiler's options.
+const MOST_STACK: usize = 8 << 10;
+/// Set once the way in has been taken.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Where the way in arrives on the first CPU: on the boot stack, interrupts off.
 extern "C" fn boot_main(hardware: usize, blob: usize) -> ! {
+    // A CPU that faults before it has a trap handler may be sent here again.
+    assert!(!ENTERED.swap(true, Ordering::AcqRel), "boots again: a0 {hardware:#x}, a1 {blob:#x}");
     let tree = memory::device_tree(blob);
     let depth = stack::depth_of(|| memory::init(&tree, blob));
     println!("{}: {}", machine::NAME, FRAMES.stats());
     println!("init: {depth} bytes of stack");
+    assert!(depth <= MOST_STACK, "init has taken more than {MOST_STACK} bytes of stack");
+    machine::on_stack(stack::first_top(), first_main, [hardware, blob])
+}
+
+/// The first CPU, on the stack that it keeps.
+extern "C" fn first_main(hardware: usize, blob: usize) -> ! {
+    let tree = memory::device_tree(blob);
     let free = FRAMES.stats().free;
     let others = tree.cpus().filter(|cpu| cpu.hardware != hardware as u64).take(CPUS - 1);
     let started = others.zip(1..).filter(|(cpu, number)| machine::start_cpu(cpu.hardware, *number)).count();
@@ -96,6 +110,6 @@ fn must<T, E: Display>(step: &str, result: Result<T, E>) -> T {
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    println!("PANIC: {info}");
+    println!("PANIC on CPU {}: {info}", memory::this_cpu().index());
     machine::exit(FAIL)
 }

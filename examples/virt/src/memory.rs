@@ -74,12 +74,14 @@ pub fn device_tree(blob: usize) -> DeviceTree<'static> {
     must("device tree", DeviceTree::new(bytes))
 }
 
+/// A static: a boot stack has better uses.
+static CONFIG: Config = Config::new().zones(ZoneLimits::single()).cpus(CPUS);
+
 /// Gives the memory of the machine to the allocator. A function of its own, so that its stack can be measured.
 #[inline(never)]
 pub fn init(tree: &DeviceTree<'static>, blob: usize) {
     let kernel = (&raw const image_start).addr() as u64..(&raw const image_end).addr() as u64;
     let loaded = Loaded { blob: (blob as u64).into(), kernel: PhysRange::from(kernel) };
-    let config = Config::new().zones(ZoneLimits::single()).cpus(CPUS);
     // SAFETY: memory that the tree neither reserves nor has loaded something into is used by nothing but this kernel.
-    must("init", unsafe { FRAMES.init(tree.regions(loaded), &config) });
+    must("init", unsafe { FRAMES.init(tree.regions(loaded), &CONFIG) });
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::build;
 use crate::{MapOptions, Region, RegionKind, RegionMap, SpanRule, ZoneLimitError, ZoneLimits, ZoneSpan};
-use pageblock_frame::{NodeId, Pfn, PfnRange, ZoneKind};
+use pageblock_frame::{NodeId, Pfn, ZoneKind};
 
 fn ram(start: u64, end: u64, node: u8) -> Region {
     Region::new(start << 12, end << 12, RegionKind::Usable).with_node(NodeId::new(node))
@@ -113,7 +113,7 @@ fn interleaved_nodes_count_only_their_own_frames() {
     let map = build(&[ram(0, 0x400, 0), ram(0x400, 0x800, 1), ram(0x800, 0xc00, 0)]);
     let zones = map.zones(&ZoneLimits::single()).unwrap();
     assert_eq!((zones[0].span.len(), zones[0].present, zones[1].present), (0xc00, 0x800, 0x400));
-    let own: Vec<_> = map.usable_of(&zones[0]).map(|run| run.start.as_u64()).collect();
+    let own: Vec<_> = map.usable_of(&zones[0]).map(|run| run.range.start.as_u64()).collect();
     assert_eq!(own, [0, 0x800]);
 }
 
@@ -146,7 +146,7 @@ proptest! {
         prop_assert_eq!(zones.iter().map(|zone| zone.present).sum::<u64>(), map.present_frames());
         prop_assert_eq!(zones.iter().map(|zone| zone.usable).sum::<u64>(), map.usable_frames());
         for (number, zone) in zones.iter().enumerate() {
-            prop_assert_eq!(map.usable_of(zone).map(PfnRange::len).sum::<u64>(), zone.usable);
+            prop_assert_eq!(map.usable_of(zone).map(|run| run.range.len()).sum::<u64>(), zone.usable);
             prop_assert!(zone.present > 0 && zone.usable <= zone.present && zone.present <= zone.span.len());
             let others = zones.iter().skip(number + 1);
             let same = others.filter(|other| other.node == zone.node).all(|other| other.kind > zone.kind && other.span.start >= zone.span.end);

@@ -55,7 +55,7 @@ impl<'m, P: Platform> Areas<'m, P> {
     pub(crate) fn carve(
         layout: &Layout,
         (origin, states): (Pfn, StateTable<'m>),
-        tune: Tune,
+        tune: &Tune,
         carver: &mut pageblock_frame::Carver<'m>,
     ) -> Option<Self> {
         let tag = StoreTag::of::<P>(states.start());

@@ -18,6 +18,7 @@ use pageblock_frame::sync::{AtomicU8, AtomicU16, Ordering};
 use super::top::Top;
 use super::{Area, CpuLists};
 use crate::list::{LISTS, List, TYPES};
+use crate::sizing::Sizes;
 use crate::tune::Tune;
 
 /// No frame number.
@@ -86,28 +87,37 @@ impl Body {
         bytes.next_multiple_of(align_of::<Area>())
     }
 
-    /// An empty body; empties the slots behind the area too.
+    /// A body to be set up.
+    pub(super) const fn new() -> Self {
+        Self {
+            tops: [const { Top::new(0) }; LISTS],
+            bottoms: [const { AtomicU16::new(0) }; LISTS],
+            ends: [const { AtomicU16::new(0) }; LISTS],
+            tune: UnsafeCell::new(Tune::new(Sizes { batch: 0, high: 0, high_max: 0 })),
+        }
+    }
+
+    /// Sets the body of an area up, where it is, and empties the slots behind the area.
     ///
     /// # Safety
-    /// The memory behind the area is the caller's and holds the slots for these capacities, of which `common` was made.
-    pub(super) unsafe fn write_slots(
-        area: NonNull<Area>,
-        capacities: &[u16; LISTS],
-        common: &Common,
-        tune: Tune,
-    ) -> Self {
+    /// The area and the memory behind it are the caller's, and hold the slots for these capacities, of which `common`
+    /// was made.
+    #[inline(never)]
+    pub(super) unsafe fn set_up(area: NonNull<Area>, capacities: &[u16; LISTS], common: &Common, tune: &Tune) {
         // SAFETY: by the caller's promise.
         let first = unsafe { area.add(1).cast::<u32>() };
         for slot in 0..slots(capacities) {
             // SAFETY: there are as many slots.
             unsafe { first.add(slot).write(NOTHING) };
         }
-        Self {
-            tops: common.places.map(|place| Top::new(place.first)),
-            bottoms: common.places.map(|place| AtomicU16::new(place.first)),
-            ends: common.places.map(|place| AtomicU16::new(place.last)),
-            tune: UnsafeCell::new(tune),
+        // SAFETY: by the caller's promise.
+        let body = unsafe { &mut (*area.as_ptr()).body };
+        for (((top, bottom), end), place) in body.tops.iter().zip(&body.bottoms).zip(&body.ends).zip(&common.places) {
+            top.add(place.first);
+            bottom.store(place.first, Ordering::Relaxed);
+            end.store(place.last, Ordering::Relaxed);
         }
+        *body.tune.get_mut() = *tune;
     }
 }
 

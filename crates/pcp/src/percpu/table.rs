@@ -31,6 +31,17 @@ pub(super) struct Store<'m> {
     borrows: PhantomData<(&'m AtomicU8, &'m mut Tune)>,
 }
 
+/// Writes an idle area whose body is to be set up. A function of its own, since the area is on its stack for a moment.
+///
+/// # Safety
+/// The memory is the caller's, and has room for an area.
+#[inline(never)]
+unsafe fn write_area(area: NonNull<Area>, frames: u32, tag: StoreTag) {
+    let (visible_frames, signals) = (AtomicU32::new(frames), AtomicU32::new(0));
+    // SAFETY: by the caller's promise.
+    unsafe { area.write(Area { busy: BusyFlag::idle(tag), visible_frames, signals, body: const { Body::new() } }) };
+}
+
 impl<'m> Store<'m> {
     pub(super) const fn bytes(layout: &Layout, possible: usize) -> usize {
         if layout.cpus == 0 {
@@ -43,7 +54,7 @@ impl<'m> Store<'m> {
     pub(super) fn carve(
         (layout, possible): (&Layout, usize),
         (origin, states): (u64, StateTable<'m>),
-        (tune, tag): (Tune, StoreTag),
+        (tune, tag): (&Tune, StoreTag),
         carver: &mut Carver<'m>,
     ) -> Option<Self> {
         let Layout { cpus, capacities } = *layout;
@@ -55,8 +66,8 @@ impl<'m> Store<'m> {
             return (cpus == 0).then(|| store(None, NonNull::dangling()));
         }
         let length = u32::try_from(states.len()).ok()?;
-        let mut common = Some(Common::new(length, &capacities)?);
-        let [common] = carver.take_with(1, |_| common.take())? else { return None };
+        let common = Common::new(length, &capacities)?;
+        let common = &*carver.place(common)?;
         let stride = Body::stride(&capacities);
         let bytes = carver.take_bytes(stride.checked_mul(cpus)?, align_of::<Area>())?;
         let base = NonNull::from(&mut *bytes).cast::<Area>();
@@ -65,12 +76,8 @@ impl<'m> Store<'m> {
             // alignment and holds an area and its slots. 2. The carver gave it to us exclusively for 'm.
             unsafe {
                 let area = base.byte_add(cpu * stride);
-                area.write(Area {
-                    busy: BusyFlag::idle(tag),
-                    visible_frames: AtomicU32::new(length),
-                    signals: AtomicU32::new(0),
-                    body: Body::write_slots(area, &capacities, common, tune),
-                });
+                write_area(area, common.frames, tag);
+                Body::set_up(area, &capacities, common, tune);
             }
         }
         let table = carver.take_with(possible, |cpu| {

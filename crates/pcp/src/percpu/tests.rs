@@ -37,7 +37,7 @@ fn with_areas(test: impl FnOnce(&Areas<'_, Host>)) {
     let carve = |cpus, raw: &mut [_]| {
         // SAFETY: the bytes outlive the areas, which the caller drops first.
         let raw = unsafe { core::slice::from_raw_parts_mut(raw.as_mut_ptr(), raw.len()) };
-        Areas::<Host>::carve(&layout(cpus), table, Tune::new(SIZES), &mut Carver::new(raw))
+        Areas::<Host>::carve(&layout(cpus), table, &Tune::new(SIZES), &mut Carver::new(raw))
     };
     assert!(carve(4, &mut raw).is_none(), "the platform has three CPUs");
     let areas = carve(2, &mut raw).unwrap();
@@ -212,7 +212,7 @@ fn kept(high: u32) -> &'static Areas<'static, Keeper> {
     let raw = std::vec![MaybeUninit::uninit(); Areas::<Keeper>::bytes(&layout)].leak();
     let table = (Pfn::new(1000), StateTable::new(states));
     let tune = Tune::new(Sizes { high, ..SIZES });
-    Box::leak(Box::new(Areas::carve(&layout, table, tune, &mut Carver::new(raw)).unwrap()))
+    Box::leak(Box::new(Areas::carve(&layout, table, &tune, &mut Carver::new(raw)).unwrap()))
 }
 
 fn high(guard: Option<LocalGuard<'_, Keeper>>) -> u32 {

@@ -6,7 +6,7 @@ use core::arch::{asm, global_asm};
 
 pub use pageblock::arch::{irq_restore, irq_save};
 
-use crate::stack::{BYTES, STACKS};
+use crate::stack::{BOOT_BYTES, BOOT_STACK, BYTES, STACKS};
 use crate::{boot_main, other_main, work};
 
 /// The name of the machine.
@@ -69,6 +69,11 @@ global_asm!(
     "ldr x2, ={bytes}",
     "ldr x3, ={stacks}",
     "madd x1, x1, x2, x3",
+    "ldr x4, ={boot_stack}",
+    "ldr x5, ={boot_bytes}",
+    "add x4, x4, x5",
+    "cmp x0, #0",
+    "csel x1, x4, x1, eq",
     "mov sp, x1",
     "ldr x1, ={mair}",
     "msr mair_el1, x1",
@@ -90,6 +95,8 @@ global_asm!(
     "b {boot_main}",
     ".ltorg",
     ".popsection",
+    boot_stack = sym BOOT_STACK,
+    boot_bytes = const BOOT_BYTES,
     bytes = const BYTES,
     stacks = sym STACKS,
     mair = const MAIR,
@@ -138,6 +145,15 @@ fn rearm() {
         let frequency: u64;
         asm!("mrs {}, cntfrq_el0", out(reg) frequency);
         asm!("msr cntv_tval_el0, {}", in(reg) frequency / RATE);
+    }
+}
+
+/// Goes on with `then` on the stack that ends at `top`.
+pub fn on_stack(top: usize, then: extern "C" fn(usize, usize) -> !, arguments: [usize; 2]) -> ! {
+    let [first, second] = arguments;
+    // SAFETY: the stack is this CPU's and nothing is on it; nothing comes back to the one before.
+    unsafe {
+        asm!("mov sp, {}", "br {}", in(reg) top, in(reg) then, in("x0") first, in("x1") second, options(noreturn))
     }
 }
 

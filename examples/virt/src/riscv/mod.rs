@@ -9,7 +9,7 @@ use core::arch::{asm, global_asm};
 
 pub use firmware::{NAME, irq_restore, irq_save, start_cpu};
 
-use crate::stack::{BYTES, STACKS};
+use crate::stack::{BOOT_BYTES, BOOT_STACK, BYTES, STACKS};
 use crate::{boot_main, other_main, work};
 
 /// The serial port (16550), and the device that ends the machine.
@@ -28,8 +28,8 @@ global_asm!(
     ".globl start_first",
     "start_first:",
     "mv tp, zero",
-    "la sp, {stacks}",
-    "li t0, {bytes}",
+    "la sp, {boot_stack}",
+    "li t0, {boot_bytes}",
     "add sp, sp, t0",
     "tail {boot_main}",
     // The others: a0 its number, a1 our number.
@@ -42,8 +42,9 @@ global_asm!(
     "add sp, sp, t1",
     "tail {other_main}",
     ".popsection",
+    boot_stack = sym BOOT_STACK,
+    boot_bytes = const BOOT_BYTES,
     stacks = sym STACKS,
-    bytes = const BYTES,
     shift = const BYTES.ilog2(),
     boot_main = sym boot_main,
     other_main = sym other_main,
@@ -99,8 +100,9 @@ unsafe extern "C" {
 /// A trap: the timer's, or a fault, which ends the machine. Interrupts are off.
 extern "C" fn on_trap(cause: usize, place: usize) {
     assert!(cause == TIMER_CAUSE, "trap {cause:#x} at {place:#x}");
-    firmware::set_timer(now() + INTERVAL);
     work::tick();
+    // Afterwards: a handler that is slower than the interval leaves its CPU time for other work all the same.
+    firmware::set_timer(now() + INTERVAL);
 }
 
 /// The clock.
@@ -123,6 +125,13 @@ fn now() -> u64 {
             return u64::from(high) << 32 | u64::from(low);
         }
     }
+}
+
+/// Goes on with `then` on the stack that ends at `top`.
+pub fn on_stack(top: usize, then: extern "C" fn(usize, usize) -> !, arguments: [usize; 2]) -> ! {
+    let [first, second] = arguments;
+    // SAFETY: the stack is this CPU's and nothing is on it; nothing comes back to the one before.
+    unsafe { asm!("mv sp, {}", "jr {}", in(reg) top, in(reg) then, in("a0") first, in("a1") second, options(noreturn)) }
 }
 
 /// Turns timer interrupts on for this CPU.

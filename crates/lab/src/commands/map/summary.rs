@@ -160,7 +160,8 @@ impl MapSummary {
         let mut map: RegionMap<1024> = RegionMap::build(regions.iter().copied(), &args.reserve, options)?;
         let limits = ZoneLimits::default().movable_frames(args.movable.div_ceil(PAGE_SIZE));
         let bytes = map.zones(&limits)?.iter().map(metadata_bytes).sum();
-        let place = map.carve(bytes, PAGE_SIZE).with_context(|| format!("no room for {bytes} bytes of metadata"))?;
+        let place = map.carve(bytes, PAGE_SIZE, &limits);
+        let place = place.with_context(|| format!("no room for {bytes} bytes of metadata"))?;
         let spans = map.zones(&limits)?;
         let (min_free_kbytes, zones) = rows(&spans, args);
         Ok(Self {
