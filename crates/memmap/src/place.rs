@@ -4,7 +4,7 @@ use pageblock_frame::{MAX_NODES, MAX_PFN, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn, PfnR
 
 use crate::map::FrameRun;
 
-/// Bytes of room, and what their address is to be a multiple of.
+/// Bytes of room, and their alignment.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) bytes: u64,

@@ -1,4 +1,4 @@
-//! From a memory map to zones: what there is, how much metadata it takes, where that goes.
+//! From a memory map to zones: how much metadata they take, where that goes, and how they are built.
 
 use core::mem::MaybeUninit;
 
@@ -222,7 +222,7 @@ impl Plan<'_> {
         self.config.compaction
     }
 
-    /// Bytes of what compaction remembers, and of the background threads, at most.
+    /// Bytes of the memory of compaction, and of the background threads, at most.
     fn background_bytes<P: Platform>(self) -> usize {
         let mut bytes = 0;
         if self.compaction::<P>().is_some() {

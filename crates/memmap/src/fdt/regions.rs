@@ -7,7 +7,7 @@ use super::tokens::be64;
 use super::{Cells, DeviceTree, Loaded, is_memory, is_reserved, number};
 use crate::region::{PhysRange, Region, RegionKind};
 
-/// The regions of a tree: one walk over its nodes, then the list of reservations, then what was loaded. One loop and a
+/// The regions of a tree: one walk over its nodes, then the list of reservations, then blob, kernel and ramdisk. One loop and a
 /// few words rather than adapters, since a boot stack holds it.
 #[derive(Clone, Debug)]
 pub(super) struct Regions<'a> {
@@ -16,7 +16,7 @@ pub(super) struct Regions<'a> {
     nodes: Nodes<'a>,
     memory: Cells,
     reserved: Cells,
-    /// What is left of the node's `reg`, and how its entries are written.
+    /// The rest of the node's `reg`, and how its entries are written.
     reg: &'a [u8],
     cells: Cells,
     kind: RegionKind,

@@ -59,7 +59,7 @@ fn what_does_not_fit_changes_nothing() {
 
 #[test]
 fn the_zones_of_the_configuration_count_and_movable_ones_come_last() {
-    // A board whose devices reach 1 GiB: memory above it, below what a PC calls DMA32.
+    // A board whose devices reach 1 GiB: memory above it, below the end of a PC's DMA32.
     let board = ZoneLimits { dma_end: Some(Pfn::new(0x4_0000)), ..ZoneLimits::single() };
     let raw = [ram(0, 0x4_0000), ram(0x4_0000, 0x1000)];
     assert!(build(&raw).carve(4096, 4096, &board).unwrap().start.as_u64() >= 0x4_0000);
