@@ -4,7 +4,7 @@ use core::fmt;
 
 use pageblock_buddy::Zone;
 use pageblock_frame::sync::{AtomicU64, Ordering};
-use pageblock_frame::{AllocFlags, Gfp, Order, Pfn, Platform};
+use pageblock_frame::{AllocFlags, Gfp, MAX_ZONES, Order, Pfn, Platform};
 
 use crate::PageAllocator;
 use crate::error::AllocError;
