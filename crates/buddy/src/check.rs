@@ -7,104 +7,106 @@ use crate::free_area::{FreeAreaId, ROW};
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::zone::Zone;
 
-/// The first thing in a zone that contradicts its free maps or state bytes. Block numbers count from the zone's base.
-///
-/// ```
-/// use pageblock_buddy::Violation;
-/// let found = Violation::FreeCount { block: 3, kept: 5, found: 6 };
-/// assert_eq!(found.to_string(), "block 3: 5 frames counted free, 6 are");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Violation {
-    /// A pageblock's number of free frames.
-    #[error("block {block}: {kept} frames counted free, {found} are")]
-    FreeCount {
-        /// The pageblock.
-        block: u32,
-        /// What is kept.
-        kept: u16,
-        /// What the bits say.
-        found: u16,
-    },
-    /// Which orders a pageblock's words have.
-    #[error("block {block}: orders of words {kept:#018x} kept, {found:#018x} found")]
-    Presence {
-        /// The pageblock.
-        block: u32,
-        /// What is kept.
-        kept: u64,
-        /// What the bits say.
-        found: u64,
-    },
-    /// A pageblock's largest order.
-    #[error("block {block}: largest order {kept} kept, {found} found")]
-    Top {
-        /// The pageblock.
-        block: u32,
-        /// What is kept.
-        kept: u8,
-        /// What the bits say.
-        found: u8,
-    },
-    /// A pageblock is not in a set in which it belongs.
-    #[error("block {block}: not in the set of its type and order {order}")]
-    NotInSet {
-        /// The pageblock.
-        block: u32,
-        /// The order.
-        order: u8,
-    },
-    /// A set's tree or lowest member is wrong, or it has more members than belong in it.
-    #[error("free area set {number}: inconsistent")]
-    Set {
-        /// Which: ten times the type's number plus the largest order; from 60 on the reserved pageblocks of a type.
-        number: u8,
-    },
-    /// The number of free blocks of an order.
-    #[error("order {order}: {kept} free blocks counted, {found} found")]
-    OrderCount {
-        /// The order.
-        order: u8,
-        /// What is kept.
-        kept: u64,
-        /// What the bits say.
-        found: u64,
-    },
-    /// A total of the zone.
-    #[error("{what}: {kept} kept, {found} found")]
-    Total {
-        /// Which total.
-        what: &'static str,
-        /// What is kept.
-        kept: u64,
-        /// What was found.
-        found: u64,
-    },
-    /// A frame is free in the map, and its state byte says otherwise, or it lies inside a held block.
-    #[error("frame {index}: free and held ({state:#04x})")]
-    FreeAndHeld {
-        /// Zone-relative index.
-        index: u32,
-        /// Its state byte.
-        state: u8,
-    },
-    /// Pageblocks that are not there were to be changed.
-    #[error("{times} changes of pageblocks that are not there")]
-    Missed {
-        /// How often.
-        times: u32,
-    },
-    /// A block's frames are neither free nor held, or more are than belong to the allocator.
-    #[error("block {block}: {found} frames free or held, {managed} are managed")]
-    Lost {
-        /// The pageblock.
-        block: u32,
-        /// Free and held frames.
-        found: u32,
-        /// Frames that belong to the allocator.
-        managed: u16,
-    },
+pageblock_frame::errors! {
+    /// The first thing in a zone that contradicts its free maps or state bytes. Block numbers count from the zone's base.
+    ///
+    /// ```
+    /// use pageblock_buddy::Violation;
+    /// let found = Violation::FreeCount { block: 3, kept: 5, found: 6 };
+    /// assert_eq!(found.to_string(), "block 3: 5 frames counted free, 6 are");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum Violation {
+        /// A pageblock's number of free frames.
+        #[error("block {block}: {kept} frames counted free, {found} are")]
+        FreeCount {
+            /// The pageblock.
+            block: u32,
+            /// What is kept.
+            kept: u16,
+            /// What the bits say.
+            found: u16,
+        },
+        /// Which orders a pageblock's words have.
+        #[error("block {block}: orders of words {kept:#018x} kept, {found:#018x} found")]
+        Presence {
+            /// The pageblock.
+            block: u32,
+            /// What is kept.
+            kept: u64,
+            /// What the bits say.
+            found: u64,
+        },
+        /// A pageblock's largest order.
+        #[error("block {block}: largest order {kept} kept, {found} found")]
+        Top {
+            /// The pageblock.
+            block: u32,
+            /// What is kept.
+            kept: u8,
+            /// What the bits say.
+            found: u8,
+        },
+        /// A pageblock is not in a set in which it belongs.
+        #[error("block {block}: not in the set of its type and order {order}")]
+        NotInSet {
+            /// The pageblock.
+            block: u32,
+            /// The order.
+            order: u8,
+        },
+        /// A set's tree or lowest member is wrong, or it has more members than belong in it.
+        #[error("free area set {number}: inconsistent")]
+        Set {
+            /// Which: ten times the type's number plus the largest order; from 60 on the reserved pageblocks of a type.
+            number: u8,
+        },
+        /// The number of free blocks of an order.
+        #[error("order {order}: {kept} free blocks counted, {found} found")]
+        OrderCount {
+            /// The order.
+            order: u8,
+            /// What is kept.
+            kept: u64,
+            /// What the bits say.
+            found: u64,
+        },
+        /// A total of the zone.
+        #[error("{what}: {kept} kept, {found} found")]
+        Total {
+            /// Which total.
+            what: &'static str,
+            /// What is kept.
+            kept: u64,
+            /// What was found.
+            found: u64,
+        },
+        /// A frame is free in the map, and its state byte says otherwise, or it lies inside a held block.
+        #[error("frame {index}: free and held ({state:#04x})")]
+        FreeAndHeld {
+            /// Zone-relative index.
+            index: u32,
+            /// Its state byte.
+            state: u8,
+        },
+        /// Pageblocks that are not there were to be changed.
+        #[error("{times} changes of pageblocks that are not there")]
+        Missed {
+            /// How often.
+            times: u32,
+        },
+        /// A block's frames are neither free nor held, or more are than belong to the allocator.
+        #[error("block {block}: {found} frames free or held, {managed} are managed")]
+        Lost {
+            /// The pageblock.
+            block: u32,
+            /// Free and held frames.
+            found: u32,
+            /// Frames that belong to the allocator.
+            managed: u16,
+        },
+    }
 }
 
 impl Zone<'_> {

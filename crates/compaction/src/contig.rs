@@ -17,31 +17,33 @@ use crate::targets::{Targets, WithheldRange};
 /// Times that the blocks left in the range are tried to be moved.
 const ROUNDS: u32 = 5;
 
-/// Why a range could not be had. Nothing is allocated then, but some blocks of the range may have moved.
-///
-/// ```
-/// use pageblock_compaction::ContigError;
-/// use pageblock_frame::Pfn;
-/// assert_eq!(ContigError::Unmovable(Pfn::new(5)).to_string(), "the block at 0x5 cannot be moved");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ContigError {
-    /// The range is empty, or not inside the zone.
-    #[error("not a range of this zone")]
-    OutOfRange,
-    /// Another run has withheld a pageblock of it.
-    #[error("withheld by another run")]
-    Busy,
-    /// A block in it cannot be moved.
-    #[error("the block at {0} cannot be moved")]
-    Unmovable(Pfn),
-    /// There is no room for the blocks that would have to move.
-    #[error("no room for what is in the range")]
-    NoRoom,
-    /// The migrator's answer to [`Migrate::interrupt`] was fatal.
-    #[error("interrupted")]
-    Interrupted,
+pageblock_frame::errors! {
+    /// Why a range could not be had. Nothing is allocated then, but some blocks of the range may have moved.
+    ///
+    /// ```
+    /// use pageblock_compaction::ContigError;
+    /// use pageblock_frame::Pfn;
+    /// assert_eq!(ContigError::Unmovable(Pfn::new(5)).to_string(), "the block at 0x5 cannot be moved");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum ContigError {
+        /// The range is empty, or not inside the zone.
+        #[error("not a range of this zone")]
+        OutOfRange,
+        /// Another run has withheld a pageblock of it.
+        #[error("withheld by another run")]
+        Busy,
+        /// A block in it cannot be moved.
+        #[error("the block at {0} cannot be moved")]
+        Unmovable(Pfn),
+        /// There is no room for the blocks that would have to move.
+        #[error("no room for what is in the range")]
+        NoRoom,
+        /// The migrator's answer to [`Migrate::interrupt`] was fatal.
+        #[error("interrupted")]
+        Interrupted,
+    }
 }
 
 /// Holder of a frame of the range.

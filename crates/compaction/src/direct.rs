@@ -143,14 +143,20 @@ pub enum Got {
 /// # use core::mem::MaybeUninit;
 /// # use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
 /// # use pageblock_frame::{Carver, NodeId, Pfn, PfnRange, ZoneKind};
-/// # use pageblock_testkit::host::Quiet;
+/// # struct Machine;
+/// # // SAFETY: one CPU, no interrupts, no memory behind the frames.
+/// # unsafe impl pageblock_frame::Platform for Machine {
+/// #     const MAX_CPUS: usize = 1;
+/// #     const HAS_MEMORY: bool = false;
+/// #     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> { core::ptr::NonNull::dangling() }
+/// # }
 /// use pageblock_compaction::{CompactZone, Compactor, Config, Patches, accountable};
 /// # let zone = |kind| {
 /// #     let span = PfnRange::new(Pfn::new(0), Pfn::new(512));
 /// #     let config = ZoneConfig::new(kind, NodeId::new(0), span);
 /// #     let raw = vec![MaybeUninit::uninit(); ZoneStorage::bytes(span, config.max_order)].leak();
 /// #     let storage = ZoneStorage::carve(span, config.max_order, &mut Carver::new(raw)).unwrap();
-/// #     Zone::new::<Quiet>(config, storage).unwrap()
+/// #     Zone::new::<Machine>(config, storage).unwrap()
 /// # };
 /// let (normal, dma32) = (zone(ZoneKind::Normal), zone(ZoneKind::Dma32));
 /// for (config, expected) in [(Config::linux_3_13(Patches::NONE), &normal), (Config::linux_6_1(), &dma32)] {

@@ -59,10 +59,16 @@ pub enum Kswapd {
 /// ```
 /// use pageblock_compaction::Kcompactd;
 /// use pageblock_frame::{NodeId, Order, ZoneKind};
-/// use pageblock_testkit::host::Host;
+/// # struct Machine;
+/// # // SAFETY: one CPU, no interrupts, no memory behind the frames.
+/// # unsafe impl pageblock_frame::Platform for Machine {
+/// #     const MAX_CPUS: usize = 1;
+/// #     const HAS_MEMORY: bool = false;
+/// #     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> { core::ptr::NonNull::dangling() }
+/// # }
 /// let thread = Kcompactd::new(NodeId::new(0));
 /// assert!(!thread.is_wanted());
-/// thread.wake::<Host<1>>(Order::new(9).unwrap(), ZoneKind::Normal);
+/// thread.wake::<Machine>(Order::new(9).unwrap(), ZoneKind::Normal);
 /// assert!(thread.is_wanted());
 /// ```
 #[derive(Debug)]

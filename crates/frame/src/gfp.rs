@@ -95,22 +95,24 @@ bitflags! {
     }
 }
 
-/// A combination of request flags that means nothing.
-///
-/// ```
-/// use pageblock_frame::{Gfp, GfpError};
-/// assert_eq!((Gfp::DMA | Gfp::DMA32).zone_limit(), Err(GfpError::ZoneBits));
-/// assert_eq!((Gfp::MOVABLE | Gfp::RECLAIMABLE).check(), Err(GfpError::Mobility));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GfpError {
-    /// More than one address restriction.
-    #[error("more than one of DMA, DMA32 and HIGHMEM")]
-    ZoneBits,
-    /// Both movable and reclaimable.
-    #[error("both MOVABLE and RECLAIMABLE")]
-    Mobility,
+crate::errors! {
+    /// A combination of request flags that means nothing.
+    ///
+    /// ```
+    /// use pageblock_frame::{Gfp, GfpError};
+    /// assert_eq!((Gfp::DMA | Gfp::DMA32).zone_limit(), Err(GfpError::ZoneBits));
+    /// assert_eq!((Gfp::MOVABLE | Gfp::RECLAIMABLE).check(), Err(GfpError::Mobility));
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum GfpError {
+        /// More than one address restriction.
+        #[error("more than one of DMA, DMA32 and HIGHMEM")]
+        ZoneBits,
+        /// Both movable and reclaimable.
+        #[error("both MOVABLE and RECLAIMABLE")]
+        Mobility,
+    }
 }
 
 /// Highest zone for each value of the four zone bits; `None` where Linux calls the combination bad.

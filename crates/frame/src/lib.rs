@@ -32,6 +32,7 @@ mod block;
 mod blocks;
 mod carve;
 mod desc;
+mod errors;
 mod gfp;
 mod hooks;
 mod ids;

@@ -28,44 +28,48 @@ impl fmt::Display for MigrateMode {
     }
 }
 
-/// Why a migrator does not isolate a block.
-///
-/// ```
-/// use pageblock_frame::migration::Refusal;
-/// assert_eq!(Refusal::Pinned.to_string(), "pinned");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The migrator does not hold this block, or it was freed meanwhile.
-    #[error("not the owner's")]
-    Unknown,
-    /// It cannot move: its address is in use.
-    #[error("pinned")]
-    Pinned,
-    /// A mode that waits longer might isolate it.
-    #[error("busy")]
-    Busy,
+crate::errors! {
+    /// Why a migrator does not isolate a block.
+    ///
+    /// ```
+    /// use pageblock_frame::migration::Refusal;
+    /// assert_eq!(Refusal::Pinned.to_string(), "pinned");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum Refusal {
+        /// The migrator does not hold this block, or it was freed meanwhile.
+        #[error("not the owner's")]
+        Unknown,
+        /// It cannot move: its address is in use.
+        #[error("pinned")]
+        Pinned,
+        /// A mode that waits longer might isolate it.
+        #[error("busy")]
+        Busy,
+    }
 }
 
-/// Why a block was not moved.
-///
-/// ```
-/// use pageblock_frame::migration::MoveError;
-/// assert_eq!(MoveError::Again.to_string(), "busy, worth another try");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MoveError {
-    /// Not now (`-EAGAIN`): compaction tries again a few times.
-    #[error("busy, worth another try")]
-    Again,
-    /// Not in this run.
-    #[error("cannot be moved")]
-    Failed,
-    /// The block was given up while it was isolated: compaction frees it, and it is not put back.
-    #[error("given up by its owner")]
-    Released,
+crate::errors! {
+    /// Why a block was not moved.
+    ///
+    /// ```
+    /// use pageblock_frame::migration::MoveError;
+    /// assert_eq!(MoveError::Again.to_string(), "busy, worth another try");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum MoveError {
+        /// Not now (`-EAGAIN`): compaction tries again a few times.
+        #[error("busy, worth another try")]
+        Again,
+        /// Not in this run.
+        #[error("cannot be moved")]
+        Failed,
+        /// The block was given up while it was isolated: compaction frees it, and it is not put back.
+        #[error("given up by its owner")]
+        Released,
+    }
 }
 
 /// Whether a migrator still wants a block that it had isolated.

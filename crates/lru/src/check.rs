@@ -1,80 +1,81 @@
 //! Recomputing the lists from their links and the pages' flags.
 
 use pageblock_frame::{DescFlags, Pfn};
-use thiserror::Error;
 
 use crate::list::{LruList, frames_of};
 use crate::lru::Lru;
 
-/// A broken invariant of an [`Lru`].
-///
-/// ```
-/// use pageblock_frame::{DescFlags, Descriptor, Pfn};
-/// use pageblock_lru::{Lru, Violation};
-/// let table = [const { Descriptor::new() }; 1];
-/// let lru = Lru::new(Pfn::new(9), &table);
-/// table[0].set_flags(DescFlags::LRU); // a lie
-/// assert_eq!(lru.check(), Err(Violation::NotLinked { linked: 0, flagged: 1 }));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum Violation {
-    /// A link leads out of the table, or back to a page already passed.
-    #[error("the links of {list} do not end")]
-    Links {
-        /// The list.
-        list: LruList,
-    },
-    /// A page's `prev` is not the page before it.
-    #[error("frame {pfn} on {list} does not point back")]
-    BackLink {
-        /// The list.
-        list: LruList,
-        /// The page.
-        pfn: Pfn,
-    },
-    /// A page's flags do not name the list that it is on, or lack `LRU`.
-    #[error("frame {pfn} is on {list} with flags {flags:?}")]
-    Flags {
-        /// The list.
-        list: LruList,
-        /// The page.
-        pfn: Pfn,
-        /// Its flags.
-        flags: DescFlags,
-    },
-    /// A list's number of pages or frames is wrong.
-    #[error("{list} counts {counted} frames and holds {found}")]
-    Count {
-        /// The list.
-        list: LruList,
-        /// Frames by its counter.
-        counted: u64,
-        /// Frames found.
-        found: u64,
-    },
-    /// A list's tail is not its last page.
-    #[error("the tail of {list} is not its last page")]
-    Tail {
-        /// The list.
-        list: LruList,
-    },
-    /// More or fewer pages have the flag `LRU` than are on the lists.
-    #[error("{linked} pages are on the lists, {flagged} have the flag")]
-    NotLinked {
-        /// Pages on the lists.
-        linked: u64,
-        /// Pages with the flag.
-        flagged: u64,
-    },
-    /// `NR_MLOCK` is not the number of frames of pages with `MLOCKED`.
-    #[error("NR_MLOCK is {counted}, {found} frames are locked")]
-    Mlocked {
-        /// By the counter.
-        counted: i64,
-        /// By the flags.
-        found: i64,
-    },
+pageblock_frame::errors! {
+    /// A broken invariant of an [`Lru`].
+    ///
+    /// ```
+    /// use pageblock_frame::{DescFlags, Descriptor, Pfn};
+    /// use pageblock_lru::{Lru, Violation};
+    /// let table = [const { Descriptor::new() }; 1];
+    /// let lru = Lru::new(Pfn::new(9), &table);
+    /// table[0].set_flags(DescFlags::LRU); // a lie
+    /// assert_eq!(lru.check(), Err(Violation::NotLinked { linked: 0, flagged: 1 }));
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum Violation {
+        /// A link leads out of the table, or back to a page already passed.
+        #[error("the links of {list} do not end")]
+        Links {
+            /// The list.
+            list: LruList,
+        },
+        /// A page's `prev` is not the page before it.
+        #[error("frame {pfn} on {list} does not point back")]
+        BackLink {
+            /// The list.
+            list: LruList,
+            /// The page.
+            pfn: Pfn,
+        },
+        /// A page's flags do not name the list that it is on, or lack `LRU`.
+        #[error("frame {pfn} is on {list} with flags {flags:?}")]
+        Flags {
+            /// The list.
+            list: LruList,
+            /// The page.
+            pfn: Pfn,
+            /// Its flags.
+            flags: DescFlags,
+        },
+        /// A list's number of pages or frames is wrong.
+        #[error("{list} counts {counted} frames and holds {found}")]
+        Count {
+            /// The list.
+            list: LruList,
+            /// Frames by its counter.
+            counted: u64,
+            /// Frames found.
+            found: u64,
+        },
+        /// A list's tail is not its last page.
+        #[error("the tail of {list} is not its last page")]
+        Tail {
+            /// The list.
+            list: LruList,
+        },
+        /// More or fewer pages have the flag `LRU` than are on the lists.
+        #[error("{linked} pages are on the lists, {flagged} have the flag")]
+        NotLinked {
+            /// Pages on the lists.
+            linked: u64,
+            /// Pages with the flag.
+            flagged: u64,
+        },
+        /// `NR_MLOCK` is not the number of frames of pages with `MLOCKED`.
+        #[error("NR_MLOCK is {counted}, {found} frames are locked")]
+        Mlocked {
+            /// By the counter.
+            counted: i64,
+            /// By the flags.
+            found: i64,
+        },
+    }
 }
 
 impl Lru<'_> {

@@ -2,38 +2,39 @@
 
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Pfn};
-use thiserror::Error;
 
 use crate::list::LruList;
 use crate::lists::Chain;
 use crate::lru::Lru;
 
-/// Why a page could not be isolated.
-///
-/// ```
-/// use pageblock_frame::{Descriptor, Pfn};
-/// use pageblock_lru::{IsolateError, Lru};
-/// let table = [const { Descriptor::new() }; 1];
-/// let lru = Lru::new(Pfn::new(0), &table);
-/// assert_eq!(lru.isolate(Pfn::new(0)), Err(IsolateError::Free));
-/// assert_eq!(lru.isolate(Pfn::new(1)), Err(IsolateError::OutOfRange));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum IsolateError {
-    /// The frame is not covered by these lists.
-    #[error("the frame is not covered by these lists")]
-    OutOfRange,
-    /// The frame has no reference: it is free, or on its way there.
-    #[error("the frame has no reference")]
-    Free,
-    /// The page is on no list: another CPU has it, or it waits in a pagevec.
-    #[error("the page is on no list")]
-    NotOnLru,
-    /// As `NotOnLru`, and while this call held its reference all others were given back: the frame has none now, and is
-    /// the caller's, to be freed.
-    #[error("the page is on no list, and its last reference is gone: free the frame")]
-    Orphaned,
+pageblock_frame::errors! {
+    /// Why a page could not be isolated.
+    ///
+    /// ```
+    /// use pageblock_frame::{Descriptor, Pfn};
+    /// use pageblock_lru::{IsolateError, Lru};
+    /// let table = [const { Descriptor::new() }; 1];
+    /// let lru = Lru::new(Pfn::new(0), &table);
+    /// assert_eq!(lru.isolate(Pfn::new(0)), Err(IsolateError::Free));
+    /// assert_eq!(lru.isolate(Pfn::new(1)), Err(IsolateError::OutOfRange));
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum IsolateError {
+        /// The frame is not covered by these lists.
+        #[error("the frame is not covered by these lists")]
+        OutOfRange,
+        /// The frame has no reference: it is free, or on its way there.
+        #[error("the frame has no reference")]
+        Free,
+        /// The page is on no list: another CPU has it, or it waits in a pagevec.
+        #[error("the page is on no list")]
+        NotOnLru,
+        /// As `NotOnLru`, and while this call held its reference all others were given back: the frame has none now, and is
+        /// the caller's, to be freed.
+        #[error("the page is on no list, and its last reference is gone: free the frame")]
+        Orphaned,
+    }
 }
 
 /// Result of [`Lru::isolate_tail`].

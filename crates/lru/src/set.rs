@@ -1,30 +1,31 @@
 //! Which list set a frame belongs to.
 
 use pageblock_frame::{Descriptor, Pfn};
-use thiserror::Error;
 
 use crate::lru::Lru;
 
-/// Why some list sets do not make one whole.
-///
-/// ```
-/// use pageblock_frame::{Descriptor, Pfn};
-/// use pageblock_lru::{Lru, LruSetError, Lrus};
-/// let (a, b) = ([const { Descriptor::new() }; 4], [const { Descriptor::new() }; 4]);
-/// let overlapping = [Lru::new(Pfn::new(0), &a), Lru::new(Pfn::new(3), &b)];
-/// assert_eq!(Lrus::new(&overlapping).err(), Some(LruSetError::Overlap { first: 0, second: 1 }));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum LruSetError {
-    /// Two of them cover the same frame.
-    #[error("list sets {first} and {second} cover the same frame")]
-    Overlap {
-        /// Position of one.
-        first: usize,
-        /// Position of the other.
-        second: usize,
-    },
+pageblock_frame::errors! {
+    /// Why some list sets do not make one whole.
+    ///
+    /// ```
+    /// use pageblock_frame::{Descriptor, Pfn};
+    /// use pageblock_lru::{Lru, LruSetError, Lrus};
+    /// let (a, b) = ([const { Descriptor::new() }; 4], [const { Descriptor::new() }; 4]);
+    /// let overlapping = [Lru::new(Pfn::new(0), &a), Lru::new(Pfn::new(3), &b)];
+    /// assert_eq!(Lrus::new(&overlapping).err(), Some(LruSetError::Overlap { first: 0, second: 1 }));
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum LruSetError {
+        /// Two of them cover the same frame.
+        #[error("list sets {first} and {second} cover the same frame")]
+        Overlap {
+            /// Position of one.
+            first: usize,
+            /// Position of the other.
+            second: usize,
+        },
+    }
 }
 
 /// All list sets of a machine: one a zone, or one a node.

@@ -16,46 +16,48 @@ const SRAT_ENTRIES: usize = HEADER + 12;
 /// Where SLIT's distances begin: behind their number.
 const SLIT_DISTANCES: usize = HEADER + 8;
 
-/// Fault of an ACPI table.
-///
-/// ```
-/// use pageblock_memmap::{AcpiTableError, Srat};
-/// assert_eq!(Srat::new(b"SRAT").unwrap_err(), AcpiTableError::TooShort { expected: 36, found: 4 });
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AcpiTableError {
-    /// Fewer bytes than the header says, or than a header has.
-    #[error("{found} bytes of a table of {expected}")]
-    TooShort {
-        /// Bytes there should be.
-        expected: usize,
-        /// Bytes there are.
-        found: usize,
-    },
-    /// It is another table.
-    #[error("a table with the signature {found:x?}")]
-    Signature {
-        /// Its signature.
-        found: [u8; 4],
-    },
-    /// The bytes do not add up to 0.
-    #[error("wrong checksum")]
-    Checksum,
-    /// An entry is shorter than its kind, or reaches beyond the table.
-    #[error("the entry at byte {offset} has a wrong length")]
-    Entry {
-        /// Place in the table.
-        offset: usize,
-    },
-    /// The distances are not those between so many nodes.
-    #[error("{localities} nodes with {distances} distances")]
-    Localities {
-        /// Nodes.
-        localities: u64,
-        /// Distances.
-        distances: usize,
-    },
+pageblock_frame::errors! {
+    /// Fault of an ACPI table.
+    ///
+    /// ```
+    /// use pageblock_memmap::{AcpiTableError, Srat};
+    /// assert_eq!(Srat::new(b"SRAT").unwrap_err(), AcpiTableError::TooShort { expected: 36, found: 4 });
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum AcpiTableError {
+        /// Fewer bytes than the header says, or than a header has.
+        #[error("{found} bytes of a table of {expected}")]
+        TooShort {
+            /// Bytes there should be.
+            expected: usize,
+            /// Bytes there are.
+            found: usize,
+        },
+        /// It is another table.
+        #[error("a table with the signature {found:x?}")]
+        Signature {
+            /// Its signature.
+            found: [u8; 4],
+        },
+        /// The bytes do not add up to 0.
+        #[error("wrong checksum")]
+        Checksum,
+        /// An entry is shorter than its kind, or reaches beyond the table.
+        #[error("the entry at byte {offset} has a wrong length")]
+        Entry {
+            /// Place in the table.
+            offset: usize,
+        },
+        /// The distances are not those between so many nodes.
+        #[error("{localities} nodes with {distances} distances")]
+        Localities {
+            /// Nodes.
+            localities: u64,
+            /// Distances.
+            distances: usize,
+        },
+    }
 }
 
 /// The bytes of a table with this signature, its header checked.

@@ -22,72 +22,74 @@ const MAGIC: u32 = 0xd00d_feed;
 /// The version of the format, unchanged since 2007, that newer ones must be compatible with.
 const VERSION: u32 = 17;
 
-/// Fault of a device tree.
-///
-/// ```
-/// use pageblock_memmap::{DeviceTree, DeviceTreeError};
-/// assert_eq!(DeviceTree::new(&[0; 64]).unwrap_err(), DeviceTreeError::Magic { found: 0 });
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceTreeError {
-    /// Fewer bytes than the header says, or than a header has.
-    #[error("{found} bytes of a device tree of {expected}")]
-    TooShort {
-        /// Bytes there should be.
-        expected: usize,
-        /// Bytes there are.
-        found: usize,
-    },
-    /// It does not begin as a device tree does.
-    #[error("{found:#x} is not how a device tree begins")]
-    Magic {
-        /// The first word.
-        found: u32,
-    },
-    /// It is of a version that cannot be read as version 17.
-    #[error("version {found}, readable from version {compatible} on")]
-    Version {
-        /// The version.
-        found: u32,
-        /// The oldest version that a reader may be of.
-        compatible: u32,
-    },
-    /// The header places a block outside the blob.
-    #[error("the block at {offset} is outside the blob")]
-    Block {
-        /// Where the header says that it is.
-        offset: usize,
-    },
-    /// The list of memory reservations does not end.
-    #[error("the list of reservations does not end")]
-    Reservations,
-    /// The structure block breaks off or has an unknown token at this byte.
-    #[error("no token at byte {offset} of the structure")]
-    Token {
-        /// Place in the structure block.
-        offset: usize,
-    },
-    /// A node ends that did not begin, or does not end.
-    #[error("nodes do not match at byte {offset} of the structure")]
-    Nesting {
-        /// Place in the structure block.
-        offset: usize,
-    },
-    /// A node gives addresses or sizes of no or of more than two words.
-    #[error("addresses or sizes of {cells} words")]
-    Cells {
-        /// The number of words.
-        cells: u32,
-    },
-    /// A memory or reserved-memory node's `reg` is not a whole number of entries.
-    #[error("a `reg` of {bytes} bytes with entries of {entry}")]
-    Reg {
-        /// Bytes of the property.
-        bytes: usize,
-        /// Bytes of an entry.
-        entry: usize,
-    },
+pageblock_frame::errors! {
+    /// Fault of a device tree.
+    ///
+    /// ```
+    /// use pageblock_memmap::{DeviceTree, DeviceTreeError};
+    /// assert_eq!(DeviceTree::new(&[0; 64]).unwrap_err(), DeviceTreeError::Magic { found: 0 });
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum DeviceTreeError {
+        /// Fewer bytes than the header says, or than a header has.
+        #[error("{found} bytes of a device tree of {expected}")]
+        TooShort {
+            /// Bytes there should be.
+            expected: usize,
+            /// Bytes there are.
+            found: usize,
+        },
+        /// It does not begin as a device tree does.
+        #[error("{found:#x} is not how a device tree begins")]
+        Magic {
+            /// The first word.
+            found: u32,
+        },
+        /// It is of a version that cannot be read as version 17.
+        #[error("version {found}, readable from version {compatible} on")]
+        Version {
+            /// The version.
+            found: u32,
+            /// The oldest version that a reader may be of.
+            compatible: u32,
+        },
+        /// The header places a block outside the blob.
+        #[error("the block at {offset} is outside the blob")]
+        Block {
+            /// Where the header says that it is.
+            offset: usize,
+        },
+        /// The list of memory reservations does not end.
+        #[error("the list of reservations does not end")]
+        Reservations,
+        /// The structure block breaks off or has an unknown token at this byte.
+        #[error("no token at byte {offset} of the structure")]
+        Token {
+            /// Place in the structure block.
+            offset: usize,
+        },
+        /// A node ends that did not begin, or does not end.
+        #[error("nodes do not match at byte {offset} of the structure")]
+        Nesting {
+            /// Place in the structure block.
+            offset: usize,
+        },
+        /// A node gives addresses or sizes of no or of more than two words.
+        #[error("addresses or sizes of {cells} words")]
+        Cells {
+            /// The number of words.
+            cells: u32,
+        },
+        /// A memory or reserved-memory node's `reg` is not a whole number of entries.
+        #[error("a `reg` of {bytes} bytes with entries of {entry}")]
+        Reg {
+            /// Bytes of the property.
+            bytes: usize,
+            /// Bytes of an entry.
+            entry: usize,
+        },
+    }
 }
 
 /// Ranges that the boot loader has filled before the allocator starts, and that no table mentions.

@@ -9,84 +9,88 @@ use crate::set::{RangeSet, Span};
 use crate::zones::ZoneLimits;
 use pageblock_frame::{MAX_NODES, MAX_PFN, NodeId, PAGE_SHIFT, Pfn, PfnRange};
 
-/// Why a memory map was refused.
-///
-/// ```
-/// use pageblock_memmap::{MapOptions, Region, RegionError, RegionMap};
-/// let far = Region::from((1 << 44, 0x1000, true));
-/// let error = RegionMap::<8>::build([far], &[], MapOptions::new()).unwrap_err();
-/// assert_eq!(error, RegionError::AboveLimit { index: 0 });
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegionError {
-    /// This region is memory and has frames that no [`Pfn`] below [`MAX_PFN`] names.
-    #[error("region {index} is memory above the largest frame number")]
-    AboveLimit {
-        /// Place in the input, from 0.
-        index: usize,
-    },
-    /// The regions up to this one do not merge into `capacity` runs.
-    #[error("region {index} is one too many for a map of {capacity} runs")]
-    TooManyRegions {
-        /// Place in the input, from 0.
-        index: usize,
-        /// How many runs the map can hold.
-        capacity: usize,
-    },
-    /// The region names a node beyond [`MAX_NODES`].
-    #[error("region {index} is on node {node}, nodes end at {}", MAX_NODES - 1)]
-    NodeOutOfRange {
-        /// Place in the input, from 0.
-        index: usize,
-        /// The node.
-        node: NodeId,
-    },
-    /// Taking the reserved regions out of the usable ones leaves more runs than the map can hold.
-    #[error("reserved regions cut the usable ones into more than {capacity} runs")]
-    TooManyRuns {
-        /// How many runs the map can hold.
-        capacity: usize,
-    },
-    /// This reservation makes more runs than the map can hold.
-    #[error("reservation {index} is one too many for a map of {capacity} runs")]
-    TooManyReservations {
-        /// Place in the caller's list, from 0.
-        index: usize,
-        /// How many runs the map can hold.
-        capacity: usize,
-    },
-    /// This reservation ends before it starts.
-    #[error("reservation {index} ends before it starts")]
-    InvertedReservation {
-        /// Place in the caller's list, from 0.
-        index: usize,
-    },
+pageblock_frame::errors! {
+    /// Why a memory map was refused.
+    ///
+    /// ```
+    /// use pageblock_memmap::{MapOptions, Region, RegionError, RegionMap};
+    /// let far = Region::from((1 << 44, 0x1000, true));
+    /// let error = RegionMap::<8>::build([far], &[], MapOptions::new()).unwrap_err();
+    /// assert_eq!(error, RegionError::AboveLimit { index: 0 });
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum RegionError {
+        /// This region is memory and has frames that no [`Pfn`] below [`MAX_PFN`] names.
+        #[error("region {index} is memory above the largest frame number")]
+        AboveLimit {
+            /// Place in the input, from 0.
+            index: usize,
+        },
+        /// The regions up to this one do not merge into `capacity` runs.
+        #[error("region {index} is one too many for a map of {capacity} runs")]
+        TooManyRegions {
+            /// Place in the input, from 0.
+            index: usize,
+            /// How many runs the map can hold.
+            capacity: usize,
+        },
+        /// The region names a node beyond [`MAX_NODES`].
+        #[error("region {index} is on node {node}, nodes end at {}", MAX_NODES - 1)]
+        NodeOutOfRange {
+            /// Place in the input, from 0.
+            index: usize,
+            /// The node.
+            node: NodeId,
+        },
+        /// Taking the reserved regions out of the usable ones leaves more runs than the map can hold.
+        #[error("reserved regions cut the usable ones into more than {capacity} runs")]
+        TooManyRuns {
+            /// How many runs the map can hold.
+            capacity: usize,
+        },
+        /// This reservation makes more runs than the map can hold.
+        #[error("reservation {index} is one too many for a map of {capacity} runs")]
+        TooManyReservations {
+            /// Place in the caller's list, from 0.
+            index: usize,
+            /// How many runs the map can hold.
+            capacity: usize,
+        },
+        /// This reservation ends before it starts.
+        #[error("reservation {index} ends before it starts")]
+        InvertedReservation {
+            /// Place in the caller's list, from 0.
+            index: usize,
+        },
+    }
 }
 
-/// Fault of a map; [`RegionMap::check`] says so.
-///
-/// ```
-/// use pageblock_memmap::RegionMap;
-/// assert_eq!(RegionMap::<4>::empty().check(), Ok(()));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegionViolation {
-    /// A list of runs is not sorted, has an empty run, or has runs that overlap or touch.
-    #[error("runs out of order")]
-    Order,
-    /// A usable or reclaimable run is not memory.
-    #[error("{0} is usable and not present")]
-    NotPresent(PfnRange),
-    /// Usable bytes plus dropped bytes are not the bytes that came in.
-    #[error("{expected} bytes came in, {found} are accounted for")]
-    Accounting {
-        /// Bytes that were described as usable.
-        expected: u64,
-        /// Bytes in usable frames and in the report.
-        found: u64,
-    },
+pageblock_frame::errors! {
+    /// Fault of a map; [`RegionMap::check`] says so.
+    ///
+    /// ```
+    /// use pageblock_memmap::RegionMap;
+    /// assert_eq!(RegionMap::<4>::empty().check(), Ok(()));
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum RegionViolation {
+        /// A list of runs is not sorted, has an empty run, or has runs that overlap or touch.
+        #[error("runs out of order")]
+        Order,
+        /// A usable or reclaimable run is not memory.
+        #[error("{0} is usable and not present")]
+        NotPresent(PfnRange),
+        /// Usable bytes plus dropped bytes are not the bytes that came in.
+        #[error("{expected} bytes came in, {found} are accounted for")]
+        Accounting {
+            /// Bytes that were described as usable.
+            expected: u64,
+            /// Bytes in usable frames and in the report.
+            found: u64,
+        },
+    }
 }
 
 /// Work of [`RegionMap::build`] besides following the map.

@@ -38,30 +38,32 @@ pub struct PvhInfo {
     pub rsdp: PhysAddr,
 }
 
-/// Why a PVH structure cannot be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PvhError {
-    /// There are fewer bytes than the structure has.
-    #[error("{given} bytes of a PVH structure, which has 56")]
-    TooShort {
-        /// How many there are.
-        given: usize,
-    },
-    /// It is something else.
-    #[error("{0:#x} is not PVH's magic number")]
-    Magic(u32),
-    /// The first version has no memory map.
-    #[error("version 0 of the PVH structure has no memory map")]
-    NoMemoryMap,
-    /// A table reaches beyond the end of the address space.
-    #[error("a table of the PVH structure has {entries} entries at {start:#x}")]
-    OutOfRange {
-        /// Where it begins.
-        start: u64,
-        /// How many entries it is said to have.
-        entries: u32,
-    },
+pageblock_frame::errors! {
+    /// Why a PVH structure cannot be read.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum PvhError {
+        /// There are fewer bytes than the structure has.
+        #[error("{given} bytes of a PVH structure, which has 56")]
+        TooShort {
+            /// How many there are.
+            given: usize,
+        },
+        /// It is something else.
+        #[error("{0:#x} is not PVH's magic number")]
+        Magic(u32),
+        /// The first version has no memory map.
+        #[error("version 0 of the PVH structure has no memory map")]
+        NoMemoryMap,
+        /// A table reaches beyond the end of the address space.
+        #[error("a table of the PVH structure has {entries} entries at {start:#x}")]
+        OutOfRange {
+            /// Where it begins.
+            start: u64,
+            /// How many entries it is said to have.
+            entries: u32,
+        },
+    }
 }
 
 impl PvhInfo {

@@ -123,42 +123,44 @@ impl ZoneLimits {
     }
 }
 
-/// Fault of [`ZoneLimits`].
-///
-/// ```
-/// use pageblock_frame::{Pfn, ZoneKind};
-/// use pageblock_memmap::{ZoneLimitError, ZoneLimits};
-/// let end = Pfn::new(1000);
-/// let limits = ZoneLimits { dma_end: Some(end), ..ZoneLimits::default() };
-/// assert_eq!(limits.check(), Err(ZoneLimitError::Unaligned { kind: ZoneKind::Dma, end }));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ZoneLimitError {
-    /// The zone would end inside a pageblock.
-    #[error("zone {kind} ends at {end}, inside a pageblock")]
-    Unaligned {
-        /// The zone.
-        kind: ZoneKind,
-        /// The end that was asked for.
-        end: Pfn,
-    },
-    /// DMA would end above DMA32.
-    #[error("zone DMA ends at {dma_end}, above the end of DMA32 at {dma32_end}")]
-    Crossed {
-        /// End of DMA.
-        dma_end: Pfn,
-        /// End of DMA32.
-        dma32_end: Pfn,
-    },
-    /// More movable memory is wanted than there is.
-    #[error("{wanted} movable frames are wanted of {present}")]
-    MovableTooLarge {
-        /// Frames wanted, rounded up.
-        wanted: u64,
-        /// Frames of memory.
-        present: u64,
-    },
+pageblock_frame::errors! {
+    /// Fault of [`ZoneLimits`].
+    ///
+    /// ```
+    /// use pageblock_frame::{Pfn, ZoneKind};
+    /// use pageblock_memmap::{ZoneLimitError, ZoneLimits};
+    /// let end = Pfn::new(1000);
+    /// let limits = ZoneLimits { dma_end: Some(end), ..ZoneLimits::default() };
+    /// assert_eq!(limits.check(), Err(ZoneLimitError::Unaligned { kind: ZoneKind::Dma, end }));
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum ZoneLimitError {
+        /// The zone would end inside a pageblock.
+        #[error("zone {kind} ends at {end}, inside a pageblock")]
+        Unaligned {
+            /// The zone.
+            kind: ZoneKind,
+            /// The end that was asked for.
+            end: Pfn,
+        },
+        /// DMA would end above DMA32.
+        #[error("zone DMA ends at {dma_end}, above the end of DMA32 at {dma32_end}")]
+        Crossed {
+            /// End of DMA.
+            dma_end: Pfn,
+            /// End of DMA32.
+            dma32_end: Pfn,
+        },
+        /// More movable memory is wanted than there is.
+        #[error("{wanted} movable frames are wanted of {present}")]
+        MovableTooLarge {
+            /// Frames wanted, rounded up.
+            wanted: u64,
+            /// Frames of memory.
+            present: u64,
+        },
+    }
 }
 
 /// A zone that has memory.

@@ -1,7 +1,5 @@
 //! The system calls: a range of addresses, area by area.
 
-use thiserror::Error;
-
 use crate::context::Context;
 use crate::lock::{Stuck, mlock_pages, populate};
 use crate::munlock::munlock_pages;
@@ -39,40 +37,42 @@ pub struct Area {
     pub state: AreaState,
 }
 
-/// Why [`mlock`] or [`munlock`] stopped.
-///
-/// ```
-/// use pageblock_mlock::{Cause, Vpn};
-/// assert_eq!(Cause::Hole { at: Vpn::new(3) }.to_string(), "nothing is mapped at page 0x3");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The range is none (`EINVAL`).
-    #[error(transparent)]
-    Range(#[from] SpanError),
-    /// No area there (`ENOMEM`).
-    #[error("nothing is mapped at page {at}")]
-    Hole {
-        /// First page of the hole within the range.
-        at: Vpn,
-    },
-    /// The area could not be marked.
-    #[error("the area at page {at} cannot be marked: {error}")]
-    Mark {
-        /// First page of the area within the range.
-        at: Vpn,
-        /// Why.
-        error: MarkError,
-    },
-    /// A page could not be brought in.
-    #[error("page {at} cannot be brought in: {error}")]
-    Fault {
-        /// The page.
-        at: Vpn,
-        /// Why.
-        error: FaultError,
-    },
+pageblock_frame::errors! {
+    /// Why [`mlock`] or [`munlock`] stopped.
+    ///
+    /// ```
+    /// use pageblock_mlock::{Cause, Vpn};
+    /// assert_eq!(Cause::Hole { at: Vpn::new(3) }.to_string(), "nothing is mapped at page 0x3");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum Cause {
+        /// The range is none (`EINVAL`).
+        #[error(transparent)]
+        Range(#[from] SpanError),
+        /// No area there (`ENOMEM`).
+        #[error("nothing is mapped at page {at}")]
+        Hole {
+            /// First page of the hole within the range.
+            at: Vpn,
+        },
+        /// The area could not be marked.
+        #[error("the area at page {at} cannot be marked: {error}")]
+        Mark {
+            /// First page of the area within the range.
+            at: Vpn,
+            /// Why.
+            error: MarkError,
+        },
+        /// A page could not be brought in.
+        #[error("page {at} cannot be brought in: {error}")]
+        Fault {
+            /// The page.
+            at: Vpn,
+            /// Why.
+            error: FaultError,
+        },
+    }
 }
 
 /// How far [`mlock`] or [`munlock`] came before it stopped: that part stays done.
@@ -82,14 +82,21 @@ pub enum Cause {
 /// let stopped = Stopped { cause: Cause::Range(SpanError::Wraps), pages: 0 };
 /// assert_eq!(stopped.to_string(), "the range runs over the end of the address space (after 0 pages)");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("{cause} (after {pages} pages)")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped {
     /// Why.
     pub cause: Cause,
     /// Pages of the range, from its start, in areas that are marked as asked.
     pub pages: u64,
 }
+
+impl core::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} (after {} pages)", self.cause, self.pages)
+    }
+}
+
+impl core::error::Error for Stopped {}
 
 /// Locks the pages that hold `length` bytes from `address`: marks their areas, locks present pages, and brings in and
 /// locks the others. Returns the number of pages in the range.

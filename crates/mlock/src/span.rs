@@ -3,7 +3,6 @@
 use core::fmt;
 
 use pageblock_frame::{PAGE_SHIFT, PAGE_SIZE};
-use thiserror::Error;
 
 /// A virtual page number: a virtual address divided by the page size.
 ///
@@ -60,18 +59,20 @@ impl fmt::Display for Vpn {
     }
 }
 
-/// Why some bytes are not a range of pages.
-///
-/// ```
-/// use pageblock_mlock::{Span, SpanError};
-/// assert_eq!(Span::of_bytes(u64::MAX - 10, 100), Err(SpanError::Wraps));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum SpanError {
-    /// The range runs over the end of the address space.
-    #[error("the range runs over the end of the address space")]
-    Wraps,
+pageblock_frame::errors! {
+    /// Why some bytes are not a range of pages.
+    ///
+    /// ```
+    /// use pageblock_mlock::{Span, SpanError};
+    /// assert_eq!(Span::of_bytes(u64::MAX - 10, 100), Err(SpanError::Wraps));
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum SpanError {
+        /// The range runs over the end of the address space.
+        #[error("the range runs over the end of the address space")]
+        Wraps,
+    }
 }
 
 pageblock_frame::number_range! {

@@ -1,7 +1,6 @@
 //! Seams that the kernel fills: its page tables, and its knowledge of areas and pages.
 
 use pageblock_frame::Pfn;
-use thiserror::Error;
 
 use crate::area::{Area, AreaState};
 use crate::span::{Levels, Span, Vpn};
@@ -63,36 +62,40 @@ pub trait PageTable {
     fn walk(&self, at: Vpn) -> Walk<Self::Table<'_>>;
 }
 
-/// Why an area could not be marked.
-///
-/// ```
-/// assert_eq!(pageblock_mlock::MarkError::Limit.to_string(), "the limit on locked memory is reached");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum MarkError {
-    /// Splitting the area would make too many areas (`ENOMEM`).
-    #[error("there are too many areas")]
-    TooManyAreas,
-    /// More may not be locked (`RLIMIT_MEMLOCK`).
-    #[error("the limit on locked memory is reached")]
-    Limit,
+pageblock_frame::errors! {
+    /// Why an area could not be marked.
+    ///
+    /// ```
+    /// assert_eq!(pageblock_mlock::MarkError::Limit.to_string(), "the limit on locked memory is reached");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum MarkError {
+        /// Splitting the area would make too many areas (`ENOMEM`).
+        #[error("there are too many areas")]
+        TooManyAreas,
+        /// More may not be locked (`RLIMIT_MEMLOCK`).
+        #[error("the limit on locked memory is reached")]
+        Limit,
+    }
 }
 
-/// Why a page could not be brought in.
-///
-/// ```
-/// assert_eq!(pageblock_mlock::FaultError::NoMemory.to_string(), "no memory");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum FaultError {
-    /// No memory (`EAGAIN` from `mlock(2)`).
-    #[error("no memory")]
-    NoMemory,
-    /// The access is not allowed, or lies beyond the end of the file (`ENOMEM` from `mlock(2)`).
-    #[error("there is nothing to bring in")]
-    Nothing,
+pageblock_frame::errors! {
+    /// Why a page could not be brought in.
+    ///
+    /// ```
+    /// assert_eq!(pageblock_mlock::FaultError::NoMemory.to_string(), "no memory");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum FaultError {
+        /// No memory (`EAGAIN` from `mlock(2)`).
+        #[error("no memory")]
+        NoMemory,
+        /// The access is not allowed, or lies beyond the end of the file (`ENOMEM` from `mlock(2)`).
+        #[error("there is nothing to bring in")]
+        Nothing,
+    }
 }
 
 /// An address space: a page table and the areas that it maps. The caller of [`mlock`](crate::mlock()) and

@@ -38,9 +38,9 @@ use crate::zones::ZoneView;
 ///
 /// ```
 /// use pageblock::{Config, Gfp, PageAllocator, Region};
-/// use pageblock_testkit::host::Quiet;
+/// use pageblock::hosted::Simulated;
 ///
-/// static FRAMES: PageAllocator<Quiet> = PageAllocator::new();
+/// static FRAMES: PageAllocator<Simulated> = PageAllocator::new();
 ///
 /// let map = [Region::from((0, 64 << 20, true))]; // 64 MiB from address 0
 /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();

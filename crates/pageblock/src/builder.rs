@@ -11,8 +11,8 @@ use crate::inner::Inner;
 ///
 /// ```
 /// # use pageblock::{Config, Gfp, NodeId, Order, PageAllocator, Region};
-/// # use pageblock_testkit::host::Quiet;
-/// # let frames = PageAllocator::<Quiet>::new();
+/// # use pageblock::hosted::Simulated;
+/// # let frames = PageAllocator::<Simulated>::new();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// # frames.init_simulated([Region::usable(0..64 << 20)], &Config::new(), storage).unwrap();
 /// let ring = frames.request().order(Order::new(4).unwrap()).below(16 << 20).zeroed().alloc()?;

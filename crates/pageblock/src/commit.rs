@@ -70,8 +70,8 @@ impl<P: Platform> Inner<P> {
 ///
 /// ```
 /// # use pageblock::{Config, PageAllocator, Region};
-/// # use pageblock_testkit::host::Quiet;
-/// # let frames = PageAllocator::<Quiet>::new();
+/// # use pageblock::hosted::Simulated;
+/// # let frames = PageAllocator::<Simulated>::new();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// # frames.init_simulated([Region::usable(0..64 << 20)], &Config::new(), storage).unwrap();
 /// use pageblock::{AllocError, Gfp};

@@ -28,8 +28,8 @@ impl<P: Platform> PageAllocator<P> {
 ///
 /// ```
 /// use pageblock::{CompactError, PageAllocator};
-/// use pageblock_testkit::host::Quiet;
-/// let frames = PageAllocator::<Quiet>::new();
+/// use pageblock::hosted::Simulated;
+/// let frames = PageAllocator::<Simulated>::new();
 /// assert_eq!(frames.compaction().all(), Err(CompactError::NotInitialised));
 /// assert_eq!(frames.compaction().stats().migrate_success, 0);
 /// ```

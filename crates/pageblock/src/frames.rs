@@ -23,8 +23,8 @@ pub struct RawFrames {
 ///
 /// ```
 /// use pageblock::{Config, Gfp, Order, PageAllocator, Region};
-/// use pageblock_testkit::host::Quiet;
-/// let frames = PageAllocator::<Quiet>::new();
+/// use pageblock::hosted::Simulated;
+/// let frames = PageAllocator::<Simulated>::new();
 /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
 ///
@@ -42,14 +42,14 @@ pub struct RawFrames {
 ///
 /// ```compile_fail,E0277
 /// fn copies<T: Clone>() {}
-/// copies::<pageblock::Frames<'static, pageblock_testkit::host::Quiet>>();
+/// copies::<pageblock::Frames<'static, pageblock::hosted::Simulated>>();
 /// ```
 ///
 /// ```compile_fail
 /// #![deny(unused_must_use)]
 /// # use pageblock::{Frames, PageAllocator};
-/// # use pageblock_testkit::host::Quiet;
-/// fn careless(frames: Frames<'static, Quiet>) {
+/// # use pageblock::hosted::Simulated;
+/// fn careless(frames: Frames<'static, Simulated>) {
 ///     (|| frames)();
 /// }
 /// ```
@@ -164,8 +164,8 @@ impl<'a, P: Platform> Frames<'a, P> {
     ///
     /// ```
     /// # use pageblock::{Config, Gfp, Order, PageAllocator, Region};
-    /// # use pageblock_testkit::host::Quiet;
-    /// # let frames = PageAllocator::<Quiet>::new();
+    /// # use pageblock::hosted::Simulated;
+    /// # let frames = PageAllocator::<Simulated>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
     /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
     /// let block = frames.alloc_order(Order::new(2).unwrap(), Gfp::KERNEL)?;
@@ -256,8 +256,8 @@ impl<P: Platform> fmt::Debug for Parts<'_, P> {
 ///
 /// ```
 /// use pageblock::{Config, Gfp, PageAllocator, Region};
-/// use pageblock_testkit::host::Quiet;
-/// let frames = PageAllocator::<Quiet>::new();
+/// use pageblock::hosted::Simulated;
+/// let frames = PageAllocator::<Simulated>::new();
 /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
 ///

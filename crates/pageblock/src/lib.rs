@@ -153,10 +153,5 @@ pub mod prelude {
 
 /// The README's program, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
-
-/// The guide's model, run here without loom, and with it by `ci.sh loom`.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/loom.md")]
-struct LoomChapter;

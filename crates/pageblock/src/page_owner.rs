@@ -45,10 +45,10 @@ impl Site {
 ///
 /// ```
 /// # use pageblock::{Config, FrameTable, Gfp, Order, PageAllocator, Region};
-/// # use pageblock_testkit::host::Quiet;
+/// # use pageblock::hosted::Simulated;
 /// use pageblock::{OwnerMark, PageOwners, SiteUsage};
 /// static OWNERS: PageOwners = PageOwners::new();
-/// # let frames = PageAllocator::<Quiet>::new();
+/// # let frames = PageAllocator::<Simulated>::new();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// # frames.init_simulated([Region::usable(0..16 << 20)], &Config::new(), storage).unwrap();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); FrameTable::<OwnerMark>::bytes(frames.span())].leak();

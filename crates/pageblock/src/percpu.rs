@@ -21,10 +21,10 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// ```
     /// use pageblock::{Config, Gfp, PageAllocator, Region};
-    /// use pageblock_testkit::host::Quiet;
-    /// let frames = PageAllocator::<Quiet>::new();
+    /// use pageblock::hosted::Simulated;
+    /// let frames = PageAllocator::<Simulated>::new();
     /// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
-    /// frames.init_simulated([Region::from((0, 128 << 20, true))], &Config::new(), storage)?;
+    /// frames.init_simulated([Region::from((0, 128 << 20, true))], &Config::new().cpus(1), storage)?;
     /// drop(frames.alloc(Gfp::KERNEL)?);
     /// assert!(frames.stats().listed > 0); // the list was filled, and keeps the frame
     /// assert_eq!(frames.drain(), 0);

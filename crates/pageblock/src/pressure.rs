@@ -46,8 +46,8 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// ```
     /// # use pageblock::{Config, Gfp, PageAllocator, Region};
-    /// # use pageblock_testkit::host::Quiet;
-    /// # let frames = PageAllocator::<Quiet>::new();
+    /// # use pageblock::hosted::Simulated;
+    /// # let frames = PageAllocator::<Simulated>::new();
     /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
     /// # frames.init_simulated([Region::from((0, 16 << 20, true))], &Config::new(), storage).unwrap();
     /// // All pageblocks are movable at boot: the first other request claims one, as a whole.

@@ -21,8 +21,8 @@ enum File {
 ///
 /// ```
 /// # use pageblock::{Config, Gfp, Order, PageAllocator, Region};
-/// # use pageblock_testkit::host::Quiet;
-/// # let frames = PageAllocator::<Quiet>::new();
+/// # use pageblock::hosted::Simulated;
+/// # let frames = PageAllocator::<Simulated>::new();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// # frames.init_simulated([Region::from((0, 32 << 20, true))], &Config::new(), storage).unwrap();
 /// let held = frames.alloc(Gfp::KERNEL).unwrap();

@@ -99,8 +99,8 @@ impl Default for RefCount {
 ///
 /// ```
 /// use pageblock::{Config, FrameTable, Gfp, PageAllocator, RefCount, Region, SharedFrames};
-/// # use pageblock_testkit::host::Quiet;
-/// # let frames = PageAllocator::<Quiet>::new();
+/// # use pageblock::hosted::Simulated;
+/// # let frames = PageAllocator::<Simulated>::new();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// # frames.init_simulated([Region::usable(0..16 << 20)], &Config::new(), storage).unwrap();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); FrameTable::<RefCount>::bytes(frames.span())].leak();

@@ -13,8 +13,8 @@ use crate::inner::Inner;
 ///
 /// ```
 /// use pageblock::PageAllocator;
-/// use pageblock_testkit::host::Quiet;
-/// let frames = PageAllocator::<Quiet>::new();
+/// use pageblock::hosted::Simulated;
+/// let frames = PageAllocator::<Simulated>::new();
 /// assert_eq!(frames.stats().to_string(), "0 of 0 frames free in 0 zones, 0 bytes of metadata, 0 bad frees");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -34,8 +34,8 @@ impl<P: Platform> PageAllocator<P> {
 ///
 /// ```
 /// use pageblock::{NodeId, PageAllocator};
-/// use pageblock_testkit::host::Quiet;
-/// assert!(PageAllocator::<Quiet>::new().reclaim().may_sleep(NodeId::new(0)));
+/// use pageblock::hosted::Simulated;
+/// assert!(PageAllocator::<Simulated>::new().reclaim().may_sleep(NodeId::new(0)));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ReclaimThreads<'a, P: Platform> {
@@ -50,9 +50,9 @@ impl<P: Platform> ReclaimThreads<'_, P> {
     ///
     /// ```
     /// use pageblock::{Next, NodeId, PageAllocator};
-    /// use pageblock_testkit::host::Quiet;
+    /// use pageblock::hosted::Simulated;
     /// // This platform has no reclaimer.
-    /// assert_eq!(PageAllocator::<Quiet>::new().reclaim().step(NodeId::new(0)), Next::Sleep { until: None });
+    /// assert_eq!(PageAllocator::<Simulated>::new().reclaim().step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
     pub fn step(self, node: NodeId) -> Next {
         let Some(owner) = P::hooks().reclaimer() else { return NEVER };
@@ -145,9 +145,9 @@ impl<P: Platform> Compaction<'_, P> {
     ///
     /// ```
     /// use pageblock::{Next, NodeId, PageAllocator};
-    /// use pageblock_testkit::host::Quiet;
+    /// use pageblock::hosted::Simulated;
     /// // This platform has no migrator.
-    /// assert_eq!(PageAllocator::<Quiet>::new().compaction().step(NodeId::new(0)), Next::Sleep { until: None });
+    /// assert_eq!(PageAllocator::<Simulated>::new().compaction().step(NodeId::new(0)), Next::Sleep { until: None });
     /// ```
     pub fn step(self, node: NodeId) -> Next {
         let Some(owner) = P::hooks().migrator() else { return NEVER };

@@ -18,8 +18,8 @@ macro_rules! vmstat {
         ///
         /// ```
         /// # use pageblock::{Config, Gfp, Order, PageAllocator, Region};
-        /// # use pageblock_testkit::host::Quiet;
-        /// # let frames = PageAllocator::<Quiet>::new();
+        /// # use pageblock::hosted::Simulated;
+        /// # let frames = PageAllocator::<Simulated>::new();
         /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
         /// # frames.init_simulated([Region::from((0, 64 << 20, true))], &Config::new(), storage).unwrap();
         /// let block = frames.alloc_order(Order::new(2).unwrap(), Gfp::KERNEL).unwrap();

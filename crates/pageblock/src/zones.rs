@@ -12,8 +12,8 @@ use crate::PageAllocator;
 ///
 /// ```
 /// # use pageblock::{Config, PageAllocator, Region};
-/// # use pageblock_testkit::host::Quiet;
-/// # let frames = PageAllocator::<Quiet>::new();
+/// # use pageblock::hosted::Simulated;
+/// # let frames = PageAllocator::<Simulated>::new();
 /// # let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
 /// # frames.init_simulated([Region::from((0, 32 << 20, true))], &Config::new(), storage).unwrap();
 /// let mut zones = frames.zones();
@@ -26,10 +26,10 @@ use crate::PageAllocator;
 ///
 /// ```compile_fail,E0599
 /// # use pageblock::{Order, PageAllocator, Pfn};
-/// # use pageblock_testkit::host::Quiet;
-/// # fn f(frames: &PageAllocator<Quiet>) {
+/// # use pageblock::hosted::Simulated;
+/// # fn f(frames: &PageAllocator<Simulated>) {
 /// for zone in frames.zones() {
-///     let _ = zone.free::<Quiet>(Pfn::new(7), Order::ZERO);
+///     let _ = zone.free::<Simulated>(Pfn::new(7), Order::ZERO);
 /// }
 /// # }
 /// ```

@@ -26,36 +26,38 @@ impl PcpCounts {
     }
 }
 
-/// Fault that [`PcpLists::check`] finds.
-///
-/// ```
-/// use pageblock_pcp::PcpViolation;
-/// let found = PcpViolation::Total { order: 0, on_lists: 3, marked: 2 };
-/// assert_eq!(found.to_string(), "order 0: 3 blocks on lists, 2 marked as listed");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PcpViolation {
-    /// A frame on a list is not marked as listed with the list's order, or is not aligned to it.
-    #[error("frame {index} is on a list of order {order}, and its state is {state:#04x}")]
-    State {
-        /// Zone-relative index.
-        index: u32,
-        /// The list's order.
-        order: u8,
-        /// The state byte.
-        state: u8,
-    },
-    /// More or fewer blocks are on lists than are marked as such: a list had two owners, or a block is on two lists.
-    #[error("order {order}: {on_lists} blocks on lists, {marked} marked as listed")]
-    Total {
-        /// The order.
-        order: u8,
-        /// On lists.
-        on_lists: u64,
-        /// Marked.
-        marked: u64,
-    },
+pageblock_frame::errors! {
+    /// Fault that [`PcpLists::check`] finds.
+    ///
+    /// ```
+    /// use pageblock_pcp::PcpViolation;
+    /// let found = PcpViolation::Total { order: 0, on_lists: 3, marked: 2 };
+    /// assert_eq!(found.to_string(), "order 0: 3 blocks on lists, 2 marked as listed");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum PcpViolation {
+        /// A frame on a list is not marked as listed with the list's order, or is not aligned to it.
+        #[error("frame {index} is on a list of order {order}, and its state is {state:#04x}")]
+        State {
+            /// Zone-relative index.
+            index: u32,
+            /// The list's order.
+            order: u8,
+            /// The state byte.
+            state: u8,
+        },
+        /// More or fewer blocks are on lists than are marked as such: a list had two owners, or a block is on two lists.
+        #[error("order {order}: {on_lists} blocks on lists, {marked} marked as listed")]
+        Total {
+            /// The order.
+            order: u8,
+            /// On lists.
+            on_lists: u64,
+            /// Marked.
+            marked: u64,
+        },
+    }
 }
 
 impl<P: Platform> PcpLists<'_, P> {

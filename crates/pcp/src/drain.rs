@@ -31,45 +31,47 @@ pub enum Drain {
     Requested,
 }
 
-/// Operations that the lists of a CPU cannot do.
-///
-/// ```
-/// use pageblock_frame::CpuId;
-/// use pageblock_pcp::PcpError;
-/// assert_eq!(PcpError::NoSuchCpu(CpuId::new(9)).to_string(), "there is no CPU 9");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PcpError {
-    /// No lists were made for a CPU with this number.
-    #[error("there is no CPU {}", .0.index())]
-    NoSuchCpu(CpuId),
-    /// The CPU has not answered.
-    #[error("CPU {} has not answered", .0.index())]
-    Waiting(CpuId),
-    /// The CPU is not offline.
-    #[error("CPU {} is not offline", .0.index())]
-    Online(CpuId),
-    /// The lists are in use: this is an interrupt, or the CPU is offline.
-    #[error("CPU {} is busy", .0.index())]
-    Busy(CpuId),
-    /// A call that may give back nothing would never empty a list.
-    #[error("a call limit of 0 empties no list")]
-    CallLimit,
-    /// Lists without room for a single frame are no lists.
-    #[error("a room of 0 keeps nothing")]
-    Room,
-    /// The CPU's lists are being taken over.
-    #[error("the lists of CPU {} are being taken over", .0.index())]
-    Taken(CpuId),
-    /// Batch is 0 or above 1024, or high is not 0 and below batch.
-    #[error("batch {batch} and high {high} do not fit")]
-    Sizes {
-        /// The batch.
-        batch: u32,
-        /// The high mark.
-        high: u32,
-    },
+pageblock_frame::errors! {
+    /// Operations that the lists of a CPU cannot do.
+    ///
+    /// ```
+    /// use pageblock_frame::CpuId;
+    /// use pageblock_pcp::PcpError;
+    /// assert_eq!(PcpError::NoSuchCpu(CpuId::new(9)).to_string(), "there is no CPU 9");
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum PcpError {
+        /// No lists were made for a CPU with this number.
+        #[error("there is no CPU {0}")]
+        NoSuchCpu(CpuId),
+        /// The CPU has not answered.
+        #[error("CPU {0} has not answered")]
+        Waiting(CpuId),
+        /// The CPU is not offline.
+        #[error("CPU {0} is not offline")]
+        Online(CpuId),
+        /// The lists are in use: this is an interrupt, or the CPU is offline.
+        #[error("CPU {0} is busy")]
+        Busy(CpuId),
+        /// A call that may give back nothing would never empty a list.
+        #[error("a call limit of 0 empties no list")]
+        CallLimit,
+        /// Lists without room for a single frame are no lists.
+        #[error("a room of 0 keeps nothing")]
+        Room,
+        /// The CPU's lists are being taken over.
+        #[error("the lists of CPU {0} are being taken over")]
+        Taken(CpuId),
+        /// Batch is 0 or above 1024, or high is not 0 and below batch.
+        #[error("batch {batch} and high {high} do not fit")]
+        Sizes {
+            /// The batch.
+            batch: u32,
+            /// The high mark.
+            high: u32,
+        },
+    }
 }
 
 impl PcpConfig {

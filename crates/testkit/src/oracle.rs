@@ -8,94 +8,96 @@ use pageblock_frame::{Order, PAGEBLOCK_FRAMES, Pfn, PfnRange};
 /// How many freed blocks the oracle remembers, for frees that come twice.
 const REMEMBERED: usize = 64;
 
-/// A difference between the allocator and the truth.
-///
-/// ```
-/// use pageblock_frame::{Order, Pfn, PfnRange};
-/// use pageblock_testkit::{Breach, Oracle};
-/// let mut oracle = Oracle::new(PfnRange::new(Pfn::new(0), Pfn::new(16)));
-/// oracle.manage(PfnRange::new(Pfn::new(0), Pfn::new(16)));
-/// let order = Order::new(2).unwrap();
-/// oracle.take(Pfn::new(4), order).unwrap();
-/// assert_eq!(oracle.take(Pfn::new(7), Order::ZERO), Err(Breach::OwnedTwice { pfn: Pfn::new(7) }));
-/// assert_eq!(oracle.take(Pfn::new(9), order), Err(Breach::Unaligned { pfn: Pfn::new(9), order }));
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Breach {
-    /// A frame was handed out that has an owner already.
-    #[error("frame {pfn} was handed out twice")]
-    OwnedTwice {
-        /// The first such frame.
-        pfn: Pfn,
-    },
-    /// A frame was handed out that is not the allocator's.
-    #[error("frame {pfn} was handed out but is not managed")]
-    NotManaged {
-        /// The first such frame.
-        pfn: Pfn,
-    },
-    /// A frame was handed out while its pageblock was withheld.
-    #[error("frame {pfn} was handed out of an isolated pageblock")]
-    Isolated {
-        /// The first such frame.
-        pfn: Pfn,
-    },
-    /// A block does not start at a multiple of its size.
-    #[error("a block of order {order} at {pfn} is not aligned")]
-    Unaligned {
-        /// Where the block starts.
-        pfn: Pfn,
-        /// Its order.
-        order: Order,
-    },
-    /// A free was answered otherwise than it should have been.
-    #[error("free of {pfn}, order {order}: expected {expected:?}, got {got:?}")]
-    Free {
-        /// The frame.
-        pfn: Pfn,
-        /// The order that was claimed.
-        order: Order,
-        /// The oracle's answer.
-        expected: Result<(), FreeFault>,
-        /// The allocator's answer.
-        got: Result<(), FreeFault>,
-    },
-    /// A free of a run of frames was answered otherwise than it should have been.
-    #[error("free of the frames {range}: expected {expected:?}, got {got:?}")]
-    FreeRun {
-        /// The frames.
-        range: PfnRange,
-        /// The oracle's answer.
-        expected: Result<(), FreeFault>,
-        /// The allocator's answer.
-        got: Result<(), FreeFault>,
-    },
-    /// A request was refused although a sufficient block is free.
-    #[error("{what} was refused although there is a free block for it")]
-    Refused {
-        /// The request.
-        what: String,
-    },
-    /// A request was granted that should have been refused.
-    #[error("{what} was granted")]
-    Granted {
-        /// The request.
-        what: String,
-    },
-    /// A figure is wrong.
-    #[error("{what}: expected {expected}, found {found}")]
-    Count {
-        /// Which figure.
-        what: &'static str,
-        /// The right value.
-        expected: String,
-        /// The allocator's value.
-        found: String,
-    },
-    /// The allocator's own checker found a fault.
-    #[error("the allocator's check failed: {0}")]
-    Check(String),
+pageblock_frame::errors! {
+    /// A difference between the allocator and the truth.
+    ///
+    /// ```
+    /// use pageblock_frame::{Order, Pfn, PfnRange};
+    /// use pageblock_testkit::{Breach, Oracle};
+    /// let mut oracle = Oracle::new(PfnRange::new(Pfn::new(0), Pfn::new(16)));
+    /// oracle.manage(PfnRange::new(Pfn::new(0), Pfn::new(16)));
+    /// let order = Order::new(2).unwrap();
+    /// oracle.take(Pfn::new(4), order).unwrap();
+    /// assert_eq!(oracle.take(Pfn::new(7), Order::ZERO), Err(Breach::OwnedTwice { pfn: Pfn::new(7) }));
+    /// assert_eq!(oracle.take(Pfn::new(9), order), Err(Breach::Unaligned { pfn: Pfn::new(9), order }));
+    /// ```
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    #[non_exhaustive]
+    pub enum Breach {
+        /// A frame was handed out that has an owner already.
+        #[error("frame {pfn} was handed out twice")]
+        OwnedTwice {
+            /// The first such frame.
+            pfn: Pfn,
+        },
+        /// A frame was handed out that is not the allocator's.
+        #[error("frame {pfn} was handed out but is not managed")]
+        NotManaged {
+            /// The first such frame.
+            pfn: Pfn,
+        },
+        /// A frame was handed out while its pageblock was withheld.
+        #[error("frame {pfn} was handed out of an isolated pageblock")]
+        Isolated {
+            /// The first such frame.
+            pfn: Pfn,
+        },
+        /// A block does not start at a multiple of its size.
+        #[error("a block of order {order} at {pfn} is not aligned")]
+        Unaligned {
+            /// Where the block starts.
+            pfn: Pfn,
+            /// Its order.
+            order: Order,
+        },
+        /// A free was answered otherwise than it should have been.
+        #[error("free of {pfn}, order {order}: expected {expected:?}, got {got:?}")]
+        Free {
+            /// The frame.
+            pfn: Pfn,
+            /// The order that was claimed.
+            order: Order,
+            /// The oracle's answer.
+            expected: Result<(), FreeFault>,
+            /// The allocator's answer.
+            got: Result<(), FreeFault>,
+        },
+        /// A free of a run of frames was answered otherwise than it should have been.
+        #[error("free of the frames {range}: expected {expected:?}, got {got:?}")]
+        FreeRun {
+            /// The frames.
+            range: PfnRange,
+            /// The oracle's answer.
+            expected: Result<(), FreeFault>,
+            /// The allocator's answer.
+            got: Result<(), FreeFault>,
+        },
+        /// A request was refused although a sufficient block is free.
+        #[error("{what} was refused although there is a free block for it")]
+        Refused {
+            /// The request.
+            what: String,
+        },
+        /// A request was granted that should have been refused.
+        #[error("{what} was granted")]
+        Granted {
+            /// The request.
+            what: String,
+        },
+        /// A figure is wrong.
+        #[error("{what}: expected {expected}, found {found}")]
+        Count {
+            /// Which figure.
+            what: &'static str,
+            /// The right value.
+            expected: String,
+            /// The allocator's value.
+            found: String,
+        },
+        /// The allocator's own checker found a fault.
+        #[error("the allocator's check failed: {0}")]
+        Check(String),
+    }
 }
 
 /// Why a free is wrong, in the oracle's words.

@@ -1,4 +1,5 @@
-//! An allocator inside an ordinary program (feature `hosted`): for tests and benches of code that uses one, and for [`model`]s.
+//! An allocator inside an ordinary program (feature `hosted`): for tests and benches of code that uses one, and for
+//! [`model`]s.
 //!
 //! ```
 //! use pageblock::{Gfp, hosted};
@@ -18,21 +19,23 @@ use std::sync::OnceLock;
 
 use crate::{Config, CpuId, InitError, PageAllocator, PerCpuPtr, Platform, Region};
 
-/// A machine whose CPUs are threads and whose memory is the program's own. A thread takes a free CPU when it first needs one, and
-/// gives it up when it ends. With `CPU_WORD`, each CPU keeps the allocator's word in a thread-local variable
-/// ([`Platform::CPU_WORD`]).
+/// A machine whose CPUs are threads and whose memory is the program's own. A thread takes a free CPU when it first
+/// needs one, and gives it up when it ends. With `CPU_WORD`, each CPU keeps the allocator's word in a thread-local
+/// variable ([`Platform::CPU_WORD`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Hosted<const CPU_WORD: bool = true>;
 
 /// The alignment of memory: the largest block's.
 const ALIGN: usize = 128 << 20;
-/// The physical address of the memory that was booted first: above what 32-bit devices reach, so that all of it is one zone.
+/// The physical address of the memory that was booted first: above what 32-bit devices reach, so that all of it is one
+/// zone.
 const FIRST: usize = 8 << 40;
 /// The distance from physical to virtual addresses, modulo 2^64.
 static DISTANCE: OnceLock<usize> = OnceLock::new();
 
-// SAFETY: 1. A thread has a CPU of its own, below `MAX_CPUS`, until it ends. 2. There are no interrupts. 3. Physical addresses are
-// those of memory that is never freed, at one distance from its virtual ones. 4. A thread's word is its CPU's, and is new with it.
+// SAFETY: 1. A thread has a CPU of its own, below `MAX_CPUS`, until it ends. 2. There are no interrupts. 3. Physical
+// addresses are those of memory that is never freed, at one distance from its virtual ones. 4. A thread's word is its
+// CPU's, and is new with it.
 #[expect(unsafe_code, reason = "the seam of a hosted platform; its promises are stated above")]
 unsafe impl<const CPU_WORD: bool> Platform for Hosted<CPU_WORD> {
     const MAX_CPUS: usize = cpus::MOST as usize;
@@ -59,8 +62,39 @@ unsafe impl<const CPU_WORD: bool> Platform for Hosted<CPU_WORD> {
     }
 }
 
-/// An allocator of `bytes` bytes in the default configuration, for as many CPUs as the host has. It lives for ever, and so does its
-/// memory.
+/// A machine whose CPUs are threads and whose frames are only numbers, for
+/// [`init_simulated`](PageAllocator::init_simulated).
+///
+/// ```
+/// use pageblock::hosted::Simulated;
+/// use pageblock::{Config, Gfp, PageAllocator, Region};
+/// let frames = PageAllocator::<Simulated>::new();
+/// let storage = vec![core::mem::MaybeUninit::uninit(); 1 << 20].leak();
+/// frames.init_simulated([Region::from((0, 64 << 20, true))], &Config::new(), storage)?;
+/// assert!(frames.alloc(Gfp::KERNEL).is_ok());
+/// # Ok::<(), pageblock::InitError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Simulated;
+
+// SAFETY: 1. A thread has a CPU of its own, below `MAX_CPUS`, until it ends. 2. There are no interrupts. 3. There is no
+// memory.
+#[expect(unsafe_code, reason = "the seam of a simulated platform; its promises are stated above")]
+unsafe impl Platform for Simulated {
+    const MAX_CPUS: usize = cpus::MOST as usize;
+    const HAS_MEMORY: bool = false;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+
+    fn pin() -> CpuId {
+        cpus::current()
+    }
+}
+
+/// An allocator of `bytes` bytes in the default configuration, for as many CPUs as the host has. It lives for ever, and
+/// so does its memory.
 ///
 /// # Panics
 /// If there is no memory, or too little for an allocator.

@@ -1,14 +1,18 @@
-//! Models of code that uses the allocator: run under the model checker `loom` with `--cfg loom`, and once with real threads without.
+//! Models of code that uses the allocator: run under the model checker `loom` with `--cfg loom`, and once with real
+//! threads without.
 //!
-//! A model boots an allocator of a few frames, lets CPUs work at the same time, and says which branches it has met. Under loom it is
-//! executed in every interleaving; a branch that no execution met is a failure, since such a model proves nothing.
+//! A model boots an allocator of a few frames, lets CPUs work at the same time, and says which branches it has met.
+//! Under loom it is executed in every interleaving; a branch that no execution met is a failure, since such a model
+//! proves nothing.
 //!
 //! ```
-//! use pageblock::{Gfp, Order, hosted::model::Model};
-//! Model::that_meets(&["both had a frame", "one waited"]).explore(|run| {
-//!     let frames = run.boot(8);
-//!     let got = run.cpus(frames, [|frames| frames.alloc(Gfp::KERNEL).is_ok(), |frames| frames.alloc(Gfp::KERNEL).is_ok()]);
-//!     run.met(if got == [true, true] { "both had a frame" } else { "one waited" });
+//! use pageblock::{Gfp, PageAllocator, hosted::model::{Cpus, Model}};
+//! fn alloc(frames: &&'static PageAllocator<Cpus>) -> bool {
+//!     frames.alloc(Gfp::KERNEL).is_ok()
+//! }
+//! Model::that_meets(&["both had a frame"]).explore(|run| {
+//!     assert_eq!(run.cpus(run.boot(8), [alloc, alloc]), [true, true]);
+//!     run.met("both had a frame");
 //! });
 //! ```
 
@@ -47,8 +51,8 @@ const STACK: usize = 1 << 18;
 #[derive(Clone, Copy, Debug)]
 pub struct Cpus;
 
-// SAFETY: 1. One model runs at a time, and gives each of its threads another number; other threads have none, and panic. 2. There are
-// no interrupts. 3. There is no memory.
+// SAFETY: 1. One model runs at a time, and gives each of its threads another number; other threads have none, and
+// panic. 2. There are no interrupts. 3. There is no memory.
 #[expect(unsafe_code, reason = "the seam of a model's platform; its promises are stated above")]
 unsafe impl Platform for Cpus {
     const MAX_CPUS: usize = 4;
@@ -107,8 +111,8 @@ impl Model {
         Self { branches, preemptions: 2 }
     }
 
-    /// How often loom takes the CPU from a thread that could go on, in one execution. The environment's `LOOM_MAX_PREEMPTIONS` is
-    /// stronger. Default: 2, which finds nearly everything.
+    /// How often loom takes the CPU from a thread that could go on, in one execution. The environment's
+    /// `LOOM_MAX_PREEMPTIONS` is stronger. Default: 2, which finds nearly everything.
     #[must_use]
     pub const fn preemptions(mut self, most: usize) -> Self {
         self.preemptions = most;
@@ -232,7 +236,8 @@ impl Run {
         allocator
     }
 
-    /// CPUs 0, 1, … do this at the same time to a state that they share; what each returns. This thread is CPU 0 and does the first.
+    /// CPUs 0, 1, … do this at the same time to a state that they share; what each returns. This thread is CPU 0 and
+    /// does the first.
     ///
     /// # Panics
     /// If one of them does, or with more CPUs than four.

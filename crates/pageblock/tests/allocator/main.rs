@@ -2,6 +2,7 @@
 
 mod beyond;
 mod boot;
+mod callbacks;
 mod compaction;
 mod conformance;
 #[cfg(all(feature = "page_owner", feature = "poison"))]
@@ -20,6 +21,7 @@ mod reclaim;
 mod report;
 mod series;
 mod slowpath;
+mod stack;
 mod stalls;
 mod unwinding;
 mod vmstat;

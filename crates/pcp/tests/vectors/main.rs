@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 
 mod machine;
+mod requests;
 mod review;
 mod selftuned;
 mod tuning;

@@ -10,13 +10,13 @@ use proptest::prelude::*;
 
 /// Written by QEMU 7.2 (`-machine virt,dumpdtb=`, packed by dtc); the last from `reserved.dts`, by dtc.
 const TREES: [(&str, &[u8]); 5] = [
-    ("riscv64-virt", include_bytes!("tables/riscv64-virt.dtb")),
-    ("riscv64-numa", include_bytes!("tables/riscv64-numa.dtb")),
-    ("aarch64-virt", include_bytes!("tables/aarch64-virt.dtb")),
-    ("arm-virt", include_bytes!("tables/arm-virt.dtb")),
+    ("riscv64-virt", include_bytes!("../tables/riscv64-virt.dtb")),
+    ("riscv64-numa", include_bytes!("../tables/riscv64-numa.dtb")),
+    ("aarch64-virt", include_bytes!("../tables/aarch64-virt.dtb")),
+    ("arm-virt", include_bytes!("../tables/arm-virt.dtb")),
     ("reserved", RESERVED),
 ];
-const RESERVED: &[u8] = include_bytes!("tables/reserved.dtb");
+const RESERVED: &[u8] = include_bytes!("../tables/reserved.dtb");
 
 const LOADED: Loaded = Loaded {
     blob: pageblock_frame::PhysAddr::new(0x8700_0000),

@@ -1,6 +1,5 @@
 //! What bulk operations do to pages that are not as they expect: not locked, off their list, shared; and in both forms
 //! of the unevictable list.
-#![cfg(not(loom))]
 
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 use pageblock_lru::{Event, HUGE_FRAMES, Lru, LruList, Tally, Unevictable};

@@ -1,6 +1,5 @@
 //! What CPUs ask of one another, on one thread that plays them all: no request is lost, none is answered early, and the
 //! CPU that is asked is kicked.
-#![cfg(not(loom))]
 
 use pageblock_testkit::simulated::{SimulatedLists, SimulatedZone};
 use std::cell::{Cell, RefCell};

@@ -1,0 +1,5 @@
+//! Memory maps and tables of firmware, as they come on bad days.
+
+mod acpi;
+mod fdt;
+mod nasty_maps;
