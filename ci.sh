@@ -6,8 +6,8 @@ cd "$(dirname "$0")"
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
 apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/blog_os/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
-jobs_in_order=(fmt clippy lint test doc loom schedule sanitize fuzz nostd adapters package cross boot)
-# On demand, since they take long, or need what not every machine has: sound, experiments, report, orderings, mutants.
+jobs_in_order=(fmt clippy lint test doc loom schedule sanitize fuzz nostd adapters depend package cross boot)
+# On demand, since they take long, or need what not every machine has: sound, experiments, report, audit, orderings, mutants.
 
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
@@ -34,12 +34,12 @@ job_clippy() { # lints, warnings denied
 }
 
 job_lint() { # how the tree reads, and how much of it is public: no worse than it was
-    cargo test --quiet --package pageblock-lab --test words
+    cargo test --quiet --package pageblock-lab --test tool words::
     .ci/public-items
 }
 
-job_test() { # unit, property, integration and documentation tests
-    cargo test --workspace
+job_test() { # unit, property, integration and documentation tests (PCP_INTERRUPTS=1000000 for more real interrupts)
+    PCP_INTERRUPTS="${PCP_INTERRUPTS:-20000}" cargo test --workspace
 }
 
 job_sound() { # what docs/soundness.md lists, under Miri where a nightly toolchain has it
@@ -158,7 +158,7 @@ job_adapters() { # the adapters' tests, and their examples, which assert
     done
 }
 
-job_package() { # the published crates are packaged, and built from their packages
+job_package() { # the published crates are packaged, built from their packages, and their documentation tested there
     local manifest excluded=()
     for manifest in crates/*/Cargo.toml benches/Cargo.toml benches/criterion/Cargo.toml examples/*/Cargo.toml; do
         # Not members: examples in workspaces of their own.
@@ -172,8 +172,22 @@ job_package() { # the published crates are packaged, and built from their packag
     mkdir -p target
     place=$(mktemp -d "$PWD/target/package-XXXXXX")
     cargo package --workspace "${excluded[@]}" --allow-dirty --target-dir "$place" || status=$?
+    [ "$status" != 0 ] || .ci/unpacked "$place/package" || status=$?
     rm -rf "$place" "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/pageblock-*
     return "$status"
+}
+
+job_depend() { # how many crates come along, the oldest of them, the oldest compiler, each feature alone
+    .ci/dependencies
+}
+
+job_audit() { # on demand: licences and advisories (cargo-deny), and what a release breaks (cargo-semver-checks); installs them: ten minutes
+    cargo deny --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny
+    cargo deny check
+    local before
+    before=$(git describe --tags --abbrev=0 2>/dev/null) || { say "no tag: nothing to compare a release with"; return; }
+    cargo semver-checks --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-semver-checks
+    cargo semver-checks --package pageblock --baseline-rev "$before"
 }
 
 # for_target TARGET DIRECTORY COMMAND: cargo's command for a target whose `core` is installed, can be downloaded, or is built here.

@@ -1,5 +1,4 @@
-//! Times of the random mix at half occupancy, orders 0 to 3 at 80, 10, 5 and 5 %. `cargo bench --package
-//! pageblock-benches --bench mix`.
+//! Times of the random mix at half occupancy, orders 0 to 3 at 80, 10, 5 and 5 %. `cargo bench --bench mix`.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,4 @@
-//! Times of a pair of allocation and free, ours beside the floors and those of others. `cargo bench --package
-//! pageblock-benches --bench pair`.
+//! Times of a pair of allocation and free, ours beside the floors and those of others. `cargo bench --bench pair`.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};

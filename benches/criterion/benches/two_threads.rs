@@ -1,6 +1,5 @@
-//! Times of one thread while another does the same on the same allocator. `cargo bench --package pageblock-benches
-//! --bench two_threads`; the times of one thread alone are those of the other benches, and `ratios` prints both side by
-//! side.
+//! Times of one thread while another does the same on the same allocator. `cargo bench --bench two_threads`; the times
+//! of one thread alone are those of the other benches, and `ratios` prints both side by side.
 
 use std::cell::RefCell;
 use std::time::Instant;

@@ -63,11 +63,10 @@ impl std::error::Error for ParseError {}
 /// assert_eq!(error.to_string(), "buddyinfo:1: expected a number of free blocks, found `x`");
 /// assert!(matches!(error, InputError::Line { line: 1, .. }));
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum InputError {
     /// The file is not there or cannot be opened.
-    #[error("{}: expected {expected}", file.display())]
     Open {
         /// The file.
         file: PathBuf,
@@ -77,7 +76,6 @@ pub enum InputError {
         source: io::Error,
     },
     /// Reading failed on the way: a damaged or truncated compressed file.
-    #[error("{}:{line}: expected {expected}", file.display())]
     Read {
         /// The file.
         file: PathBuf,
@@ -89,7 +87,6 @@ pub enum InputError {
         source: io::Error,
     },
     /// A line is malformed.
-    #[error("{}:{line}: {error}", file.display())]
     Line {
         /// The file.
         file: PathBuf,
@@ -99,13 +96,32 @@ pub enum InputError {
         error: ParseError,
     },
     /// The file as a whole lacks something, or contradicts another.
-    #[error("{}: expected {expected}", file.display())]
     Content {
         /// The file.
         file: PathBuf,
         /// The expected value.
         expected: String,
     },
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { file, expected, .. } => write!(f, "{}: expected {expected}", file.display()),
+            Self::Read { file, line, expected, .. } => write!(f, "{}:{line}: expected {expected}", file.display()),
+            Self::Line { file, line, error } => write!(f, "{}:{line}: {error}", file.display()),
+            Self::Content { file, expected } => write!(f, "{}: expected {expected}", file.display()),
+        }
+    }
+}
+
+impl std::error::Error for InputError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open { source, .. } | Self::Read { source, .. } => Some(source),
+            Self::Line { .. } | Self::Content { .. } => None,
+        }
+    }
 }
 
 impl InputError {

@@ -1,5 +1,5 @@
-//! The guide's chapters: their programs are compiled and run as documentation tests. `docs/loom.md` is `pageblock`'s, which
-//! is built with loom as well; `tests/guide.rs` looks at the commands.
+//! The guide's chapters: their programs are compiled and run as documentation tests; `tests/tool/guide.rs` looks at the
+//! commands.
 
 #[doc = include_str!("../../../docs/concepts.md")]
 struct Concepts;
@@ -18,6 +18,9 @@ struct Settings;
 
 #[doc = include_str!("../../../docs/porting.md")]
 struct Porting;
+
+#[doc = include_str!("../../../docs/loom.md")]
+struct Loom;
 
 #[doc = include_str!("../../../docs/measure.md")]
 struct Measure;

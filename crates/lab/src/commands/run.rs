@@ -2,7 +2,7 @@
 
 use clap::Args;
 #[cfg(feature = "experiments")]
-use clap::Subcommand;
+use clap::{FromArgMatches, Subcommand};
 
 use crate::output::{Console, print};
 #[cfg(feature = "experiments")]
@@ -74,6 +74,53 @@ pub(crate) enum Experiment {
     TwoFiles(two_files::TwoFilesArgs),
     /// Every table of the five works, row by row: published, measured, direction, factor
     Works(works::WorksArgs),
+    /// One experiment after the other
+    All(AllArgs),
+}
+
+#[cfg(feature = "experiments")]
+#[derive(Debug, Args)]
+pub(crate) struct AllArgs {
+    /// The smallest machines on which each shows something: a minute together
+    #[arg(long)]
+    quick: bool,
+    /// Write the pages of all into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<std::path::PathBuf>,
+}
+
+/// What `all --quick` runs.
+#[cfg(feature = "experiments")]
+const QUICK: [&[&str]; 9] = [
+    &["highalloc", "--memory", "128M", "--iterations", "1"],
+    &["stress-highalloc", "--memory", "128M", "--iterations", "1", "--flags", "thp"],
+    &["thpfioscale", "--memory", "256M", "--one-node"],
+    &["timedmunlock", "--memory", "8M", "--iterations", "1"],
+    &["hackbench", "--length", "10"],
+    &["netperf", "--length", "10"],
+    &["fsmark", "--length", "10"],
+    &["tiobench", "--memory", "128M", "--threads", "1"],
+    &["two-files", "--memory", "128M", "--passes", "2"],
+];
+
+#[cfg(feature = "experiments")]
+fn all(args: &AllArgs) -> anyhow::Result<()> {
+    for quick in QUICK {
+        let words = if args.quick { quick } else { &quick[..1] };
+        print(&format!("\n== {}\n", words.join(" ")))?;
+        experiment(&RunArgs { list: false, experiment: Some(parsed(words, args.out.as_deref())?) })?;
+    }
+    Ok(())
+}
+
+/// The experiment that these words are.
+#[cfg(feature = "experiments")]
+fn parsed(words: &[&str], out: Option<&std::path::Path>) -> anyhow::Result<Experiment> {
+    let mut line = vec![std::ffi::OsStr::new("run")];
+    line.extend(words.iter().map(std::ffi::OsStr::new));
+    line.extend(out.into_iter().flat_map(|out| ["--out".as_ref(), out.as_os_str()]));
+    let matches = Experiment::augment_subcommands(clap::Command::new("run")).try_get_matches_from(line)?;
+    Ok(Experiment::from_arg_matches(&matches)?)
 }
 
 /// Runs the experiment and prints its tables, or prints the list of them.
@@ -104,6 +151,7 @@ fn experiment(args: &RunArgs) -> anyhow::Result<()> {
         Experiment::Tiobench(args) => tiobench::run(args),
         Experiment::TwoFiles(args) => two_files::run(args),
         Experiment::Works(args) => works::run(args),
+        Experiment::All(args) => all(args),
     }
 }
 
@@ -115,7 +163,12 @@ mod tests {
     fn the_list_has_every_experiment() {
         let command = Experiment::augment_subcommands(clap::Command::new("run"));
         let names: Vec<_> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
-        assert_eq!(names, LIST.map(|(name, _)| name));
+        assert_eq!(names[..LIST.len()], LIST.map(|(name, _)| name));
+        assert_eq!(names[LIST.len()..], ["all"]);
+        for words in QUICK {
+            assert!(LIST.iter().any(|(name, _)| *name == words[0]));
+            parsed(words, Some("out".as_ref())).unwrap();
+        }
         assert!(LIST.iter().all(|(_, does)| does.len() + 18 <= 80));
     }
 }

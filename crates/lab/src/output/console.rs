@@ -5,9 +5,16 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 
 /// The reader of standard output has gone: the program ends without a word.
-#[derive(Debug, thiserror::Error)]
-#[error("standard output is closed")]
+#[derive(Debug)]
 pub(crate) struct StreamClosed;
+
+impl std::fmt::Display for StreamClosed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("standard output is closed")
+    }
+}
+
+impl std::error::Error for StreamClosed {}
 
 /// Writes to standard output.
 ///

@@ -6,18 +6,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// Writes a file beside its place and renames it: a reader sees the file of before or all of the new one.
+/// Writes a file beside its place and renames it: a reader sees the file of before or all of the new one. A device or a
+/// pipe is written to and never replaced; a link leads to its file.
 ///
 /// # Errors
 /// The file's name, and the system's message; a former file is unchanged.
 pub(crate) fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let part = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&place).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let written = fs::File::options().write(true).open(&place).and_then(|mut stream| stream.write_all(content));
+        return written.with_context(|| format!("{} cannot be written", path.display()));
+    }
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let part = place.with_file_name(format!(".{name}.{}.part", std::process::id()));
     let write = || {
         let mut file = fs::File::create(&part)?;
         file.write_all(content)?;
         drop(file);
-        fs::rename(&part, path)
+        fs::rename(&part, &place)
     };
     let written = write();
     if written.is_err() {
@@ -83,6 +89,23 @@ mod tests {
         let error = write_whole(&path, b"third").unwrap_err().to_string();
         assert!(error.ends_with("page cannot be written"), "{error}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no part of a file stays");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_device_is_written_to_and_a_link_followed() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        symlink("/dev/full", &link).unwrap();
+        assert!(write_whole(&link, b"more than nothing").is_err());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::metadata("/dev/full").unwrap().file_type().is_char_device());
+        fs::remove_file(&link).unwrap();
+        symlink(directory.path().join("file"), &link).unwrap();
+        fs::write(&link, b"old").unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert_eq!(fs::read(directory.path().join("file")).unwrap(), b"new");
     }
 
     #[test]

@@ -31,11 +31,11 @@ pub(crate) fn sentences(outcome: &Outcome) -> [String; 2] {
         outcome.recorded_seconds
     );
     let linux = share(&outcome.linux_by_events);
-    let ends = outcome.rules.iter().map(|ruled| format!("{:.1} % with the rules {}", share(&ruled.end), ruled.rules));
     let end = match outcome.ours() {
         Some(_) if outcome.rules.len() > 1 => {
-            let ends: Vec<_> = ends.collect();
-            format!("At the end {} of free memory lies in whole pageblocks; Linux had {linux:.1} %.", ends.join(", "))
+            let ends = outcome.rules.iter().map(|ruled| format!("{:.1} % with {}", share(&ruled.end), ruled.rules));
+            let ends = ends.collect::<Vec<_>>().join(", ");
+            format!("Of free memory, whole pageblocks hold at the end {ends}; Linux had {linux:.1} %.")
         }
         Some(ours) => compared(share(&ours.end), linux),
         None => format!("Linux ended with {linux:.1} % of free memory in whole pageblocks."),

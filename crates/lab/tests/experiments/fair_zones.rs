@@ -1,12 +1,13 @@
 //! Claims of Fair zone policy (2014) on the whole machine: allocator, kswapd, LRU lists, disk. Machines are small, with
 //! the zones of the series' in the same proportion. Every count is deterministic; nothing here depends on time.
 
-use assert_cmd::Command;
 use serde_json::Value;
+use std::process::Command;
 
 /// Runs an experiment and returns its JSON.
 fn run(arguments: &[&str]) -> Value {
-    let output = Command::cargo_bin("pageblock").unwrap().arg("run").args(arguments).arg("--json").output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_pageblock")).arg("run").args(arguments).arg("--json").output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -96,7 +97,7 @@ fn a_reader_gets_ahead_of_what_is_evicted_for_it() {
 fn pages_are_written_with_their_plots() {
     let directory = tempfile::tempdir().unwrap();
     for (name, arguments) in [("tiobench", ["--threads", "1"]), ("two_files", ["--iterations", "1"])] {
-        let mut command = Command::cargo_bin("pageblock").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pageblock"));
         command
             .args(["run", &name.replace('_', "-"), "--memory", "128M"])
             .args(arguments)
@@ -120,7 +121,7 @@ fn bad_arguments_are_refused_by_name() {
         (["tiobench", "--iterations", "0"], "--iterations"),
         (["tiobench", "--only", "linux-9"], "--only"),
     ] {
-        let output = Command::cargo_bin("pageblock").unwrap().arg("run").args(arguments).output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_pageblock")).arg("run").args(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}");
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.contains(expected), "{arguments:?}: {error}");

@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use assert_cmd::Command;
 use serde_json::Value;
+use std::process::Command;
 
 fn command() -> Command {
-    let mut command = Command::cargo_bin("pageblock").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pageblock"));
     command.args(["run", "highalloc"]);
     command
 }

@@ -3,13 +3,13 @@
 
 use std::fs;
 
-use assert_cmd::Command;
 use serde_json::Value;
+use std::process::Command;
 
 const PRESETS: [&str; 6] = ["off", "2016", "5.14", "6.1", "6.7", "default"];
 
 fn command(workload: &str) -> Command {
-    let mut command = Command::cargo_bin("pageblock").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pageblock"));
     command.args(["run", workload]);
     command
 }

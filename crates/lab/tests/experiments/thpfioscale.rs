@@ -1,13 +1,13 @@
 //! `pageblock run thpfioscale` from outside: directions of Fragmentation avoidance and stalls (2018) on a scaled
 //! machine. Everything is counted in simulated time and comes out the same every time.
 
-use assert_cmd::Command;
 use serde_json::Value;
+use std::process::Command;
 
 /// Blocks of a run on a small machine with one node: not advised, advised. With less memory what is free for good in
 /// pageblocks that are not movable is less than the low watermark, and nothing forces movable requests into them.
 fn blocks() -> Vec<Value> {
-    let mut command = Command::cargo_bin("pageblock").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pageblock"));
     let output = command.args(["run", "thpfioscale", "--memory", "1G", "--one-node", "--json"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -263,20 +263,19 @@ const unusable = (sample, side) => Math.max(0, 1 - sample.whole[side] * FRAMES /
 const CHARTS = [
   { title: "Whole pageblocks", of: (sample, side) => sample.whole[side], show: value => grouped.format(value) },
   { title: "Free memory in whole pageblocks, %", of: (sample, side) => 100 * (1 - unusable(sample, side)), show: value => value.toFixed(1) },
-  { title: "Fallbacks to another type, so far", of: (sample, side) => sample.fallbacks[side], show: value => grouped.format(value), zero: true },
-  { title: "Unusable index of order 9", of: (sample, side) => unusable(sample, side), show: value => value.toFixed(3), zero: true },
+  { title: "Fallbacks to another type, so far", of: (sample, side) => sample.fallbacks[side], show: value => grouped.format(value) },
+  { title: "Unusable index of order 9", of: (sample, side) => unusable(sample, side), show: value => value.toFixed(3) },
 ];
 const WIDTH = innerWidth > 720 ? 620 : 380, HEIGHT = sides.length > 4 ? 260 : 200, PAD = { left: 64, right: 88, top: 12, bottom: 26 };
 const crosses = [];
-const chart = ({ title, of, show, zero }) => {
+const chart = ({ title, of, show }) => {
   const values = sides.map((_, side) => samples.map(sample => of(sample, side)));
-  const all = values.flat(), highest = Math.max(...all), lowest = zero ? 0 : Math.min(...all);
-  const span = highest - lowest || 1, end = samples[last].micros || 1;
+  const highest = Math.max(...values.flat(), 0), span = highest || 1, end = samples[last].micros || 1;
   const x = micros => PAD.left + micros / end * (WIDTH - PAD.left - PAD.right);
-  const y = value => HEIGHT - PAD.bottom - (value - lowest) / span * (HEIGHT - PAD.top - PAD.bottom);
+  const y = value => HEIGHT - PAD.bottom - value / span * (HEIGHT - PAD.top - PAD.bottom);
   const svg = drawing("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" }, drawing("title", {}, title));
   svg.append(drawing("path", { class: "axis", d: `M${PAD.left} ${PAD.top}V${HEIGHT - PAD.bottom}H${WIDTH - PAD.right}` }));
-  for (const value of [lowest, lowest + span]) svg.append(drawing("text", { x: PAD.left - 8, y: y(value) + 4, "text-anchor": "end" }, show(value)));
+  for (const value of [0, span]) svg.append(drawing("text", { x: PAD.left - 8, y: y(value) + 4, "text-anchor": "end" }, show(value)));
   svg.append(drawing("text", { x: PAD.left, y: HEIGHT - 6 }, "0 s"));
   svg.append(drawing("text", { x: WIDTH - PAD.right, y: HEIGHT - 6, "text-anchor": "end" }, `${(end / 1e6).toFixed(1)} s`));
   const ends = values.map(line => y(line[last]));

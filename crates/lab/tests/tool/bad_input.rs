@@ -232,10 +232,19 @@ fn states_that_are_damaged_are_refused() {
     }
 }
 
+/// Frames that are memory, each beside one that is none.
+fn many_regions() -> Vec<u8> {
+    (0..3000).map(|at| at * 8192).flat_map(|at| format!("{at:x}-{:x} : System RAM\n", at + 4095).into_bytes()).collect()
+}
+
 #[test]
 fn maps_that_are_none_are_refused() {
     let directory = TempDir::new().unwrap();
-    let cases: [(&str, Vec<u8>); 19] = [
+    let cases: [(&str, Vec<u8>); 23] = [
+        ("more regions than a map has runs", many_regions()),
+        ("a line of blanks", vec![b' '; 100_000]),
+        ("memory above the largest frame number", b"00100000-3fffffffffff : System RAM\n".to_vec()),
+        ("an e820 entry of all addresses", b"BIOS-e820: [mem 0x0-0xffffffffffffffff] usable\n".to_vec()),
         ("a file of perf", b"PERFILE2".to_vec()),
         ("zstd of 4 bytes", b"\x28\xb5\x2f\xfd".to_vec()),
         ("zeroes", vec![0; 4]),
@@ -267,7 +276,13 @@ fn maps_that_are_none_are_refused() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn command_lines_that_are_wrong_are_status_2() {
-    let cases: [(&[&str], &str); 53] = [
+    let cases: [(&[&str], &str); 59] = [
+        (&["map", "a", "--reserve", "0xffffffffffffffff+1"], "leaves the address space"),
+        (&["map", "a", "--reserve", "1+99999999999999999999"], "a number of bytes"),
+        (&["map", "a", "--movable", "100%"], "a number of bytes"),
+        (&["run", "--list", "extra"], "cannot be used"),
+        (&["completions", "bash", "extra"], "unexpected argument"),
+        (&["replay", "a", "--perfetto", ""], "<FILE>"),
         (&["replay", "a", "--rules"], "linux-6.18"),
         (&["replay", "a", "--rules", "linux-9.9"], "linux-6.18"),
         (&["replay", "a", "--rules", ""], "linux-6.18"),
@@ -337,7 +352,11 @@ fn files_that_are_not_there_or_cannot_be_written_are_named() {
     let trace = fixture().join("trace.txt");
     let (trace, file, folder) = (trace.to_str().unwrap(), file.to_str().unwrap(), directory.path().to_str().unwrap());
     let below = format!("{trace}/x");
-    let cases: [(&[&str], &str); 16] = [
+    let full = directory.path().join("full");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let cases: [(&[&str], &str); 18] = [
+        (&["replay", trace, "-q", "--perfetto", full.to_str().unwrap()], "full cannot be written"),
+        (&["replay", trace, "--perfetto", "/"], "/ cannot be written"),
         (&["replay", trace, "--out", &below], "cannot be made"),
         (&["replay", trace, "--perfetto", "/nonexist/x"], "/nonexist/x cannot be written"),
         (&["replay", trace, "--perfetto", folder], "cannot be written"),

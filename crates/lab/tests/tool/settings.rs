@@ -1,6 +1,6 @@
 //! `docs/settings.md` is generated from the doc comments of the configurations, and is what they say today.
 //!
-//! After a change: `UPDATE_SETTINGS=1 cargo test -p pageblock-lab --test settings`.
+//! After a change: `UPDATE_SETTINGS=1 cargo test -p pageblock-lab --test tool settings`.
 
 use std::fmt::{Debug, Write};
 use std::fs;
@@ -119,7 +119,7 @@ fn table(page: &mut String, heading: &str, rows: &[Setting], defaults: &[(String
 
 fn page() -> String {
     let mut page = String::from(
-        "# Every setting\n\nGenerated from the doc comments; `UPDATE_SETTINGS=1 cargo test -p pageblock-lab --test settings` writes it anew.\n\
+        "# Every setting\n\nGenerated from the doc comments; `UPDATE_SETTINGS=1 cargo test -p pageblock-lab --test tool settings` writes it anew.\n\
          [Choosing a configuration](configuration.md) says which of them a kernel changes.\n",
     );
     let p = &mut page;
