@@ -8,7 +8,8 @@ use crate::region::{BLOCK_SHIFT, Region};
 use crate::zone::Zone;
 
 pageblock_frame::errors! {
-    /// The first thing in a zone that contradicts its free maps or state bytes. Block numbers count from the zone's base.
+    /// The first thing in a zone that contradicts its free maps or state bytes. Block numbers count from the zone's
+    /// base.
     ///
     /// ```
     /// use pageblock_buddy::Violation;

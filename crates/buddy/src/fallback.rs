@@ -1,10 +1,10 @@
 //! When a migrate type has nothing left: taking from another, and claiming whole pageblocks where that pays.
 //!
-//! Because what is free is found through its pageblock, a claim moves a few bits, where Linux moves every free page of
-//! the block. A frame that is free is always found under its pageblock's own type (Linux got there in 6.10): a victim
-//! that is not claimed keeps its type and all it has left.
+//! Because free frames are found through their pageblock, a claim moves a few bits, where Linux moves every free page
+//! of the block. A frame that is free is always found under its pageblock's own type (Linux got there in 6.10): a
+//! victim that is not claimed keeps its type and all it has left.
 //!
-//! A victim is chosen by what the regions have published, and looked at again under its region's lock.
+//! A victim is chosen by the figures that the regions have published, and looked at again under its region's lock.
 
 use pageblock_frame::sync::{AtomicU32, Ordering};
 use pageblock_frame::trace::{Event, Fallback};

@@ -1,4 +1,4 @@
-//! Many small blocks back into the maps, wherever they lie: what drains per-CPU lists.
+//! Many small blocks back into the maps, wherever they lie: the drain of per-CPU lists.
 //!
 //! A pageblock is eight words of eight bytes of eight frames, and how a free one of eight merges with those beside it
 //! is the same on each of the three levels, so one table of all bytes answers: a block of an order up to 3 in its byte;

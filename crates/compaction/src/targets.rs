@@ -61,8 +61,8 @@ impl<'a, 'z, 'm, P: Platform> Targets<'a, 'z, 'm, P> {
     /// Frees all of them under one lock hold a pageblock.
     pub(crate) fn free(&mut self) {
         if !self.blocks.is_empty() {
-            // SAFETY: the targets here are isolated, each for this value alone; nothing has been moved into them, or what
-            // was there has been moved elsewhere or freed.
+            // SAFETY: the targets here are isolated, each for this value alone; nothing has been moved into them, or
+            // what was there has been moved elsewhere or freed.
             #[expect(unsafe_code, reason = "targets are in hand")]
             unsafe {
                 self.scan.give_free(&self.blocks, self.order);

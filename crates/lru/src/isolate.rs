@@ -30,8 +30,8 @@ pageblock_frame::errors! {
         /// The page is on no list: another CPU has it, or it waits in a pagevec.
         #[error("the page is on no list")]
         NotOnLru,
-        /// As `NotOnLru`, and while this call held its reference all others were given back: the frame has none now, and is
-        /// the caller's, to be freed.
+        /// As `NotOnLru`, and while this call held its reference all others were given back: the frame has none now,
+        /// and is the caller's, to be freed.
         #[error("the page is on no list, and its last reference is gone: free the frame")]
         Orphaned,
     }

@@ -222,7 +222,8 @@ pageblock_frame::errors! {
         /// The allocator has not been initialised.
         #[error("not initialised")]
         NotInitialised,
-        /// The platform had no migrator when the allocator was initialised or has none now, or compaction is switched off.
+        /// The platform had no migrator when the allocator was initialised or has none now, or compaction is switched
+        /// off.
         #[error("nobody moves memory")]
         NoMigrator,
         /// There is no such zone, or no such node.

@@ -47,7 +47,8 @@ pageblock_frame::errors! {
             /// The state byte.
             state: u8,
         },
-        /// More or fewer blocks are on lists than are marked as such: a list had two owners, or a block is on two lists.
+        /// More or fewer blocks are on lists than are marked as such: a list had two owners, or a block is on two
+        /// lists.
         #[error("order {order}: {on_lists} blocks on lists, {marked} marked as listed")]
         Total {
             /// The order.
