@@ -330,14 +330,19 @@ impl<'m> Zone<'m> {
         Some(self.interrupts.off(|| action(&mut lock.lock())))
     }
 
-    /// Shows each pageblock with its number, up to 64 of them with interrupts off. `visit` must not call the allocator.
+    /// Shows each pageblock with its number, up to four of them with interrupts off. `visit` must not call the
+    /// allocator.
     pub fn for_each_pageblock(&self, mut visit: impl FnMut(u32, &Pageblock)) {
+        const STEP: u32 = 4;
         let blocks = self.states.len().div_ceil(PAGEBLOCK_FRAMES as usize) as u32;
-        for first in (0..blocks).step_by(64) {
+        for first in (0..blocks).step_by(STEP as usize) {
             self.locked(self.region_of(first << BLOCK_SHIFT), |region| {
-                let from = first - (region.offset >> BLOCK_SHIFT);
-                let some = region.blocks.iter().skip(from as usize).take(64);
-                some.zip(first..).for_each(|(b, number)| visit(number, b));
+                let offset = region.offset >> BLOCK_SHIFT;
+                for number in first..first + STEP {
+                    if let Some(b) = region.blocks.get(number - offset) {
+                        visit(number, b);
+                    }
+                }
             });
         }
     }
