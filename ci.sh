@@ -238,6 +238,16 @@ virt_board() {
     done
 }
 
+job_size() { # on demand: bytes of code that the facade adds on riscv64, without per-CPU lists and with them (SIZE_LEVEL=z for the smallest)
+    local lists directory=target/size
+    for lists in "" lists; do
+        for_target riscv64imac-unknown-none-elf "$directory" build --release --manifest-path benches/size/Cargo.toml \
+            --features "$lists" --config "profile.release.opt-level=\"${SIZE_LEVEL:-s}\""
+        printf '%-14s' "${lists:-without lists}"
+        size -A "$directory/riscv64imac-unknown-none-elf/release/pageblock-size" | awk '$1 == ".text" { print $2 }'
+    done
+}
+
 job_boot() { # kernels boot in QEMU: x86-64 on one and four CPUs; riscv64, riscv32 and aarch64 on four (BOOT="riscv64" for some)
     local machine
     for machine in ${BOOT:-x86_64 riscv64 riscv32 aarch64}; do

@@ -8,8 +8,13 @@ use core::ptr::NonNull;
 
 use pageblock::{Config, Gfp, Order, PageAllocator, Pfn, Platform, Region};
 
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
+#[cfg(target_arch = "x86_64")]
 #[path = "../../../examples/embedded/src/system.rs"]
 mod system;
+#[cfg(target_arch = "riscv64")]
+use riscv64 as system;
 
 struct Machine;
 
