@@ -405,7 +405,7 @@ fn state_bytes_are_not_read_before_they_are_written() {
         let mut blocks = Pageblocks::carve_unopened(1, 4, held, &mut Carver::new(raw)).unwrap();
         let states = blocks.states();
         let opener = thread::spawn(move || {
-            blocks.get_mut(0).unwrap().free = 0;
+            blocks.get_mut(0).unwrap().fill(pageblock_frame::Fill::Taken);
             blocks.states().set(0, held);
         });
         let looker = thread::spawn(move || {

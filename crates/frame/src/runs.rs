@@ -25,7 +25,7 @@ const STARTS: [u64; 8] = [
 
 /// Bits at which a run of the order, up to 6, may start.
 #[inline]
-pub const fn starts(order: u32) -> u64 {
+pub(crate) const fn starts(order: u32) -> u64 {
     STARTS[order as usize % 8]
 }
 
@@ -74,7 +74,7 @@ pub const fn exact(runs: u64, o: u32) -> u64 {
 }
 
 /// The orders of a word's maximal runs: bit `o` for order `o`.
-pub const fn orders(word: u64) -> u8 {
+pub(crate) const fn orders(word: u64) -> u8 {
     let mut found = 0;
     let mut runs = word;
     let mut o = 0;
@@ -119,7 +119,7 @@ pub struct Run {
 
 /// The smallest maximal run of full words of at least `order` (6 to 9).
 #[inline]
-pub const fn smallest_word_run(full: u32, order: u32) -> Option<Run> {
+pub(crate) const fn smallest_word_run(full: u32, order: u32) -> Option<Run> {
     let mut runs = full & 0xff;
     let mut o = WORD_ORDER;
     let starts = [0xffu32, 0x55, 0x11, 1];
