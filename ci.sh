@@ -88,7 +88,9 @@ job_loom() { # model checking, at most two preemptions (LOOM_MAX_PREEMPTIONS=3 f
     .ci/loom-page target/loom-page
     output=$(RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --quiet --manifest-path target/loom-page/driver/Cargo.toml --test models 2>&1) \
         || { echo "$output"; return 1; }
-    diff <(sed -n '/^```text$/,/^```$/{/^```/d;p}' docs/loom.md) <(grep executions <<<"$output") || { echo "docs/loom.md tells other counts"; return 1; }
+    # How many executions there are is the allocator's affair; that each branch was met is the kit's.
+    diff <(sed -n '/^```text$/,/^```$/{/^```/d;s/[0-9][0-9]*/N/g;p}' docs/loom.md) <(grep executions <<<"$output" | sed 's/[0-9][0-9]*/N/g') \
+        || { echo "docs/loom.md tells other branches"; return 1; }
     say "a downstream crate's models"
     output=$(RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" \
         cargo test --quiet --manifest-path examples/loom/Cargo.toml --test models -- --nocapture 2>&1) || { echo "$output"; return 1; }
