@@ -54,6 +54,8 @@ job_sound() { # what docs/soundness.md lists, under Miri where a nightly toolcha
             MIRIFLAGS="$flags -Zmiri-strict-provenance $borrows" cargo +nightly miri test --package pageblock --test front_door
             MIRIFLAGS="$flags $borrows" cargo +nightly miri test --package pageblock-pcp --lib
         done
+        # CPUs at the same time: each seed is another order.
+        MIRIFLAGS="$flags -Zmiri-many-seeds=0..8" cargo +nightly miri test --manifest-path examples/loom/Cargo.toml --tests
     else
         say "without Miri: rustup toolchain install nightly --component miri"
     fi
@@ -108,7 +110,7 @@ job_orderings() { # on demand: each memory ordering weakened in turn, and a mode
     .ci/orderings
 }
 
-job_mutants() { # on demand: mistakes made by hand and a sample of mutants, each with a test that fails (MUTANTS="--sample 600 --seed 1")
+job_mutants() { # on demand: mistakes made by hand and a sample of mutants, each with a test that fails (MUTANTS="--sample 600 --seed 1 --minutes 20")
     CARGO_TARGET_DIR=target/mutants/tool cargo build --quiet --manifest-path .ci/mutants/Cargo.toml
     read -ra options <<<"${MUTANTS:-}"
     target/mutants/tool/debug/pageblock-mutants "$PWD" "$PWD/target/mutants" "${options[@]}"

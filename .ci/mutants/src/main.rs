@@ -118,7 +118,10 @@ fn mistakes(root: &Path) -> Result<Vec<Site>> {
 /// What does not compile, by the innermost mutant around each error.
 fn misfits(tree: &Path, target: &Path, packages: &[String]) -> Result<BTreeSet<u32>> {
     let mut command = run::cargo(tree, target);
-    command.args(["check", "--quiet", "--message-format=json", "--keep-going"]).args(packages);
+    command
+        .args(["check", "--quiet", "--message-format=json", "--keep-going"])
+        .args(packages)
+        .args(run::features(packages));
     let output = command.output()?;
     let mut found = BTreeSet::new();
     let mut unexplained = Vec::new();

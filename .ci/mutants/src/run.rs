@@ -15,6 +15,12 @@ use crate::sites::Site;
 /// Mutants that run side by side.
 const WORKERS: usize = 2;
 
+/// Features whose tests need no other crates.
+pub fn features(packages: &[String]) -> &'static [&'static str] {
+    let has_facade = packages.iter().any(|package| package == "pageblock");
+    if has_facade { &["--features", "pageblock/page_owner,pageblock/hosted"] } else { &[] }
+}
+
 /// A test binary.
 struct Binary {
     path: PathBuf,
@@ -102,7 +108,7 @@ fn executables(command: &mut Command) -> Result<Vec<PathBuf>> {
 /// Every test binary, and the schedule whose CPUs take turns at each access to an atomic.
 fn binaries(place: &Path, tree: &Path, packages: &[String]) -> Result<Vec<PathBuf>> {
     let json = ["test", "--no-run", "--quiet", "--message-format=json"];
-    let mut found = executables(cargo(tree, &place.join("target")).args(json).args(packages))?;
+    let mut found = executables(cargo(tree, &place.join("target")).args(json).args(packages).args(features(packages)))?;
     // A build of another kind, and timers that come as fast as a slow build handles them.
     let left_out = ["link-", "signals-", "stress-"];
     let is_left_out = |name: &str| left_out.iter().any(|start| name.starts_with(start));

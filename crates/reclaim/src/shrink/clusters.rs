@@ -272,3 +272,23 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
         scanned
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_is_wanted_only_where_all_pages_met_are_dirty() {
+        let met = |taken, dirty| Congestion { taken, dirty, ..Congestion::default() };
+        assert!(met(3, 3).wants_writer());
+        assert!(!met(3, 2).wants_writer() && !met(0, 0).wants_writer());
+    }
+
+    #[test]
+    fn reclaim_waits_where_all_pages_met_wait_for_the_disk() {
+        let met = |taken, writing, dirty| Congestion { taken, writing, dirty, ..Congestion::default() };
+        assert!(met(3, 1, 2).wants_wait() && met(3, 3, 0).wants_wait());
+        assert!(!met(3, 1, 1).wants_wait() && !met(3, 0, 3).wants_wait() && !met(0, 0, 0).wants_wait());
+        assert!(Congestion { immediate: 1, ..met(3, 1, 0) }.wants_wait());
+    }
+}
