@@ -17,7 +17,7 @@ impl Region<'_> {
         self.totals.highatomic = highatomic.wrapping_sub(reserve(old));
         self.sub_free(old, free);
         self.add_free(migrate_type, free);
-        // What is in a set leaves that of the old type and joins that of the new one.
+        // A member of a set leaves that of the old type and joins that of the new one.
         let parts = TopChange::of(if top == Pageblock::WHOLE { Pageblock::NO_TOP } else { top }, Pageblock::NO_TOP);
         if top == Pageblock::WHOLE {
             self.leave_whole(block, old);

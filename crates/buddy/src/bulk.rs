@@ -1,4 +1,4 @@
-//! Many blocks under one lock hold, a word at a time: what refills and drains per-CPU lists.
+//! Many blocks under one lock hold, a word at a time: for refills and drains of per-CPU lists.
 
 use pageblock_frame::runs::{self, WORD_FRAMES, WORD_ORDER};
 use pageblock_frame::sync::Ordering;
@@ -29,19 +29,19 @@ impl Effort {
     pub(crate) const BLOCK: u32 = 3;
     /// A byte of a map that has become full beside another, and nothing larger.
     pub(crate) const PAIR: u32 = 3;
-    /// What more comes of a block: a byte of a map has become full beside another, or a pageblock has something larger.
+    /// Further work for a block: a byte of a map has become full beside another, or a pageblock has something larger.
     pub(crate) const BYTE: u32 = 8;
     /// A pageblock's largest order that rises.
     pub(crate) const RISE: u32 = 20;
     /// A pageblock that becomes wholly free.
     pub(crate) const WHOLE: u32 = 54;
 
-    /// What a drain of a per-CPU list may do: with all that it keeps one call below 5,000 instructions.
+    /// Effort of a drain of a per-CPU list: with all that it keeps one call below 5,000 instructions.
     pub(crate) const fn of_one_drain() -> Self {
         Self(425)
     }
 
-    /// What a refill of a per-CPU list may do, which keeps it below 5,000 instructions, too.
+    /// Effort of a refill of a per-CPU list, which keeps it below 5,000 instructions, too.
     pub(crate) const fn of_one_refill() -> Self {
         Self(40)
     }
@@ -81,7 +81,7 @@ impl Effort {
     }
 }
 
-/// What has come of a number of blocks that were given back.
+/// Outcome for a number of blocks that were given back.
 ///
 /// ```
 /// let given = pageblock_buddy::Given::default();
@@ -98,7 +98,7 @@ pub struct Given {
 /// Blocks that one hold of a lock gives back at most.
 const CHUNK: usize = 128;
 
-/// What has come of some of up to 64 blocks.
+/// Outcome for some of up to 64 blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Picked {
     /// Those that are not done with: one bit for the place of each.
@@ -220,7 +220,7 @@ impl Zone<'_> {
     }
 }
 
-/// What has come of some blocks of a list.
+/// Outcome for some blocks of a list.
 struct Part {
     given: Given,
     /// Of the first 64 those that are not done with; 0 if only those after the ones that are done with are not.

@@ -31,7 +31,7 @@ struct Request {
     mark: StateByte,
     /// Types were mixed, or that was refused: a boost is pending.
     boost_pending: bool,
-    /// What may become of the victim's pageblock.
+    /// Fate of the victim's pageblock.
     claim: Claim,
 }
 
@@ -41,7 +41,7 @@ impl Request {
     }
 }
 
-/// What may become of a victim's pageblock.
+/// Fate of a victim's pageblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     /// It changes type if enough of it is free or alike; else it is taken from all the same.
@@ -389,7 +389,7 @@ impl<'m> Zone<'m> {
         fallbacks(wanted).into_iter().filter_map(smallest).min_by_key(|victim| victim.top)
     }
 
-    /// What remains for the wanted type of a pageblock that it takes a block from and could not claim.
+    /// The rest for the wanted type of a pageblock that it takes a block from and could not claim.
     fn remember_stolen(&self, region: &mut Region<'m>, victim: Found, request: &Request) {
         let Request { order, wanted, .. } = *request;
         region.freshen(victim.block);

@@ -1,6 +1,6 @@
 //! Putting blocks back into the free maps.
 //!
-//! Freeing sets bits; merging is a fact about them. What is kept beside the bits, the counts by order and the set that
+//! Freeing sets bits; merging is a fact about them. The values beside the bits, the counts by order and the set that
 //! the pageblock is in, follows from how far the merge reaches.
 
 use pageblock_frame::Given;

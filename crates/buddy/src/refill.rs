@@ -1,4 +1,4 @@
-//! What a per-CPU list gets when it has run dry: blocks of one pageblock that is this CPU's, whole words if there are.
+//! Refills: a per-CPU list that has run dry gets blocks of one pageblock that is this CPU's, whole words if there are.
 
 use core::num::NonZeroU64;
 
@@ -29,7 +29,7 @@ pub struct Refill {
     pub least: u32,
 }
 
-/// What the parts of a refill take, in units of [`Effort`]: a pageblock that is looked for, recomputed and settled; a
+/// Prices of the parts of a refill, in units of [`Effort`]: a pageblock that is looked for, recomputed and settled; a
 /// part of a word; a full word.
 const OPENED: u32 = 6;
 const PART: u32 = 8;
@@ -37,7 +37,7 @@ const FULL: u32 = 4;
 /// So many blocks take one unit.
 const BLOCKS: u32 = 3;
 
-/// What one pageblock is asked for: at least so many blocks of an order, each head marked so.
+/// A request to one pageblock: at least so many blocks of an order, each head marked so.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     pub(crate) order: u32,
@@ -85,7 +85,7 @@ impl Region<'_> {
             }
             let starts = runs::runs(old, order);
             let first = self.offset + (block << BLOCK_SHIFT | (word as u32) << WORD_ORDER);
-            // A free word comes in full; without it, or where it does not fit, what is enough.
+            // A free word comes in full; without it, or where it does not fit, as many as are enough.
             let fits = old == u64::MAX && out.len() - got >= (WORD_FRAMES >> order) as usize;
             let end = if fits { out.len() } else { least };
             let left = mark_starts(

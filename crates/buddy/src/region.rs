@@ -15,7 +15,7 @@ use crate::free_area::{FreeArea, FreeAreaId, Members, Reserved};
 /// log2 of the frames in a pageblock, for shifts.
 pub(crate) const BLOCK_SHIFT: u32 = 9;
 
-/// What a region's lock protects.
+/// The state that a region's lock protects.
 ///
 /// Aligned, so that the lock itself is not on a cache line of what its holder writes: the CPUs that wait for it read
 /// that line again and again.
@@ -44,9 +44,9 @@ pub(crate) struct Region<'m> {
     pub(crate) isolated_blocks: u64,
     /// Some pageblock is or was CMA or in the high-order atomic reserve.
     pub(crate) has_unusable: bool,
-    /// What the zone's totals are made of.
+    /// The region's part of the zone's totals.
     pub(crate) totals: Totals,
-    /// What was added to the zone's totals last.
+    /// The part that was added to the zone's totals last.
     pub(crate) published: Totals,
     /// The sets that the zone's summary knows to have a member here.
     pub(crate) published_members: Members,
@@ -146,7 +146,7 @@ impl Region<'_> {
         }
     }
 
-    /// Makes a pageblock's presence what its map says, if blocks have come back since: before words are taken from it.
+    /// Makes a pageblock's presence that of its map, if blocks have come back since: before words are taken from it.
     #[inline]
     pub(crate) fn freshen(&mut self, block: u32) {
         if let Some(b) = self.blocks.known_mut(block) {

@@ -73,7 +73,7 @@ fn merged_at(eight: u8, place: u32) -> u8 {
     EIGHTS.merged[(u32::from(eight) * 8 + place % 8) as usize]
 }
 
-/// What has come of blocks whose heads had one state.
+/// Outcome for blocks whose heads had one state.
 struct Alike {
     /// Those that are not done with.
     left: u64,
