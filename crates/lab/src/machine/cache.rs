@@ -3,6 +3,7 @@
 use pageblock_frame::{DescFlags, Gfp};
 
 use super::disk::Transfer;
+use super::loading::Run;
 use super::owner::Name;
 use super::{FileId, Kind, Machine, Time, costs};
 
@@ -13,6 +14,10 @@ pub(crate) struct Stream {
     next: u32,
     /// Pages read ahead the last time; 0: nothing was.
     window: u32,
+    /// The page after that window.
+    ahead: u32,
+    /// The page that asks for the next window when the reader comes to it, if it is still there then.
+    marker: Option<u32>,
 }
 
 /// The first window of a sequential reader.
@@ -78,7 +83,20 @@ impl Machine {
             let found = self.memory.find(name);
             self.compute(costs::CACHE_HIT);
             match found {
-                Some(pfn) => self.memory.touch(pfn),
+                Some(pfn) => {
+                    self.memory.touch(pfn);
+                    if stream.marker == Some(page) {
+                        self.read_on(file, stream);
+                    }
+                    done = self.wait_for(file, page).max(done);
+                }
+                None if self.reads_ahead => {
+                    self.read_missing(file, page, stream);
+                    done = self.wait_for(file, page).max(done);
+                    if let Some(pfn) = self.memory.find(name) {
+                        self.memory.leave_behind(pfn);
+                    }
+                }
                 None => {
                     done = self.read_ahead(file, page, stream).max(done);
                     if let Some(pfn) = self.memory.find(name) {
@@ -116,6 +134,59 @@ impl Machine {
             run.1 = index + 1;
         }
         self.transfer(file, run).max(done)
+    }
+
+    /// The reader has come to the marker: the next window.
+    fn read_on(&self, file: FileId, stream: &mut Stream) {
+        stream.window = next_window(stream.window);
+        self.fetch(file, stream.ahead, stream);
+    }
+
+    /// A page is not there. One that the next window would have begun with goes on with it; else a reader that goes on begins
+    /// with a small window, and one that jumps gets its page alone.
+    fn read_missing(&self, file: FileId, page: u32, stream: &mut Stream) {
+        let sequential = page == stream.next;
+        stream.window = match stream.window {
+            window if sequential && window > 0 && page == stream.ahead => next_window(window),
+            _ if sequential => FIRST_WINDOW,
+            _ => 1,
+        };
+        self.fetch(file, page, stream);
+        if stream.marker != Some(page) {
+            return;
+        }
+        if stream.window > FIRST_WINDOW {
+            // The reader stands on the marker.
+            self.read_on(file, stream);
+        } else {
+            stream.marker = self.loading.borrow().has((file.0, page + 1)).then_some(page + 1);
+        }
+    }
+
+    /// Asks for a window from `first` on, without waiting. Its first page is the marker, unless it was there before.
+    fn fetch(&self, file: FileId, first: u32, stream: &mut Stream) {
+        let end = first.saturating_add(stream.window).min(self.file_pages(file));
+        (stream.ahead, stream.marker) = (end, None);
+        let mut run = Run { file, first, end: first };
+        for index in first..end {
+            let name = Name::File { file: file.0, index };
+            if self.memory.find(name).is_some() {
+                self.load(run);
+                run = Run { file, first: index + 1, end: index + 1 };
+                continue;
+            }
+            let gfp = if index == stream.next { CACHE } else { CACHE | Gfp::NORETRY | Gfp::NOWARN };
+            if self.memory.take_page(name, gfp).is_err() {
+                self.tally.borrow_mut().out_of_memory += u64::from(index == stream.next);
+                stream.ahead = index;
+                break;
+            }
+            if index == first && stream.window > 1 {
+                stream.marker = Some(first);
+            }
+            run.end = index + 1;
+        }
+        self.load(run);
     }
 
     /// Reads neighbouring pages from the disk.
@@ -180,6 +251,12 @@ impl Machine {
     }
 }
 
+/// The window after one of so many pages (`get_next_ra_size()`).
+fn next_window(pages: u32) -> u32 {
+    let grown = if pages < costs::READAHEAD / 16 { pages * 4 } else { pages * 2 };
+    grown.min(costs::READAHEAD)
+}
+
 /// Flags of pages of the cache.
 const CACHE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
@@ -209,6 +286,26 @@ mod tests {
         assert_eq!(machine.cached(file), 125);
         machine.read(file, 501, 1, &mut stream);
         assert_eq!(machine.cached(file), 129, "and begins anew where it goes on");
+    }
+
+    /// The reader of a window that is on its way waits for its own page only, and the next window is asked for meanwhile.
+    #[test]
+    fn windows_are_asked_for_before_they_are_needed() {
+        let machine = Machine::boot(&Setup { reads_ahead: true, ..Setup::small() }).unwrap();
+        let file = machine.create_file(1000);
+        let mut stream = Stream::default();
+        let mut known = Vec::new();
+        for page in 0..100 {
+            let waits = machine.read(file, page, 1, &mut stream).is_some();
+            assert!(waits || page > 0, "nothing is there yet");
+            known.push(machine.cached(file));
+        }
+        known.dedup();
+        assert_eq!(known, [4, 12, 28, 60, 92, 124, 156]);
+        machine.run_until(Time::new(costs::SECOND));
+        assert_eq!(machine.read(file, 155, 1, &mut stream), None, "it has come");
+        machine.read(file, 500, 1, &mut stream);
+        assert_eq!(machine.cached(file), 157, "a page alone where the reader jumps");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use pageblock_frame::Pfn;
 
 use super::costs::{DISK_PAGE, HALF_TURN, NEAR_PAGES, SEEK_NEAR, SEEK_TRACK, SLICE_IDLE, SLICE_LEAST, SLICE_READ};
 use super::costs::{DISK_THIRD, FLASH_PAGE, FLASH_READ, SEEK_THIRD, SLICE_ROUND, SLICE_WRITE};
+use super::loading::Run;
 use super::schedule::ActorId;
 use super::time::Time;
 
@@ -62,6 +63,8 @@ pub(crate) struct Request {
     pub(crate) owner: Option<ActorId>,
     /// Frames that are being written.
     pub(crate) frames: Vec<Pfn>,
+    /// Pages of a file that are read ahead: the owner does not wait for the end.
+    pub(crate) loads: Option<Run>,
 }
 
 /// Owner of a queue: a reader, or all writing together.

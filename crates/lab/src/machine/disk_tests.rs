@@ -3,7 +3,7 @@ use crate::machine::costs::{MILLISECOND, SECOND};
 
 fn read(owner: u32, at: u64, pages: u64) -> Request {
     let owner = Some(ActorId::of(owner));
-    Request { what: Transfer::Read, at: Sector(at), pages, owner, frames: Vec::new() }
+    Request { what: Transfer::Read, at: Sector(at), pages, owner, frames: Vec::new(), loads: None }
 }
 
 fn write(at: u64, pages: u64) -> Request {

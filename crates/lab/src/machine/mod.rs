@@ -7,6 +7,7 @@
 //! * [`Actor`]: a process or thread that works in steps ([`schedule`])
 //! * [`owner`]: the holder of each frame of its memory, and what can be moved or given up
 //! * `disk`, `waits`: an elevator, and the actors that wait for it
+//! * `loading`: pages on their way from the disk
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
 //! * `journal`, `xfs`: the file system's own pages, of ext4 and of XFS; `mapped`: programs and libraries
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
@@ -27,6 +28,7 @@ mod disk;
 mod files;
 mod hooks;
 mod journal;
+mod loading;
 mod mapped;
 mod objects;
 pub(crate) mod owner;
@@ -67,6 +69,7 @@ use disk::Disk;
 use files::Files;
 use hooks::{Seat, Tally};
 use journal::Journal;
+use loading::Loading;
 use owner::{Entered, Memory, Sim};
 use process::Processes;
 use reclaim::Pages;
@@ -91,6 +94,9 @@ pub(crate) struct Machine {
     schedule: Schedule,
     disk: RefCell<Disk>,
     waits: RefCell<Waits>,
+    loading: RefCell<Loading>,
+    /// Files are read ahead while their reader goes on.
+    reads_ahead: bool,
     files: RefCell<Files>,
     slabs: RefCell<Slabs>,
     /// Objects that shrinkers still owe to look at.
@@ -142,6 +148,8 @@ impl Machine {
                 schedule: Schedule::new(setup.cpus),
                 disk: RefCell::new(Disk::new(setup.drive)),
                 waits: RefCell::default(),
+                loading: RefCell::default(),
+                reads_ahead: setup.reads_ahead,
                 files: RefCell::default(),
                 slabs: RefCell::default(),
                 slack: Cell::default(),

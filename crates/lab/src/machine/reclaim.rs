@@ -115,6 +115,11 @@ impl Machine {
             // Its name ended while it was off its list: only the scanner has it.
             return Outcome::Freed;
         };
+        if let Name::File { file, index } = name
+            && self.loading.borrow().has((file, index))
+        {
+            return Outcome::Keep;
+        }
         match self.memory.give_up(pfn, name) {
             Verdict::Freed => Outcome::Freed,
             Verdict::Dirty => self.write_out(pfn, name),

@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) cpus: u32,
     /// Of the machine's dice.
     pub(crate) seed: u64,
+    /// Files are read ahead while their reader goes on. Without it a reader waits for its whole window.
+    pub(crate) reads_ahead: bool,
     /// Dentries and inodes are marked by their second use, as since Linux 3.18, rather than by their first.
     pub(crate) marks_second_use: bool,
 }
@@ -55,6 +57,7 @@ impl Setup {
             dirty_expire: costs::DIRTY_EXPIRE,
             cpus,
             seed: 1,
+            reads_ahead: false,
             marks_second_use: false,
         }
     }

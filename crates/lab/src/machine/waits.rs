@@ -32,9 +32,9 @@ impl Machine {
     pub(super) fn ask_disk(&self, what: Transfer, (at, pages): (Sector, u64), frames: Vec<Pfn>) -> Time {
         let owner = self.schedule.current().filter(|_| what == Transfer::Read || self.is_flusher());
         if let Some(id) = owner {
-            self.waits.borrow_mut().0.entry(id).or_default().outstanding += 1;
+            self.one_more(id);
         }
-        self.disk.borrow_mut().submit(Request { what, at, pages, owner, frames });
+        self.disk.borrow_mut().submit(Request { what, at, pages, owner, frames, loads: None });
         self.drive_disk();
         Time::DISK
     }
@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    fn drive_disk(&self) {
+    pub(super) fn drive_disk(&self) {
         let busy = self.disk.borrow_mut().decide(self.now());
         if let Some(busy) = busy {
             self.schedule.at(busy.until, move |machine| machine.disk_is_done(busy.number));
@@ -59,14 +59,22 @@ impl Machine {
             if request.what == Transfer::Write {
                 self.finish_writing(&request.frames);
             }
-            if let Some(id) = request.owner {
-                self.one_less(id);
+            match (request.loads, request.owner) {
+                (Some(run), _) => self.has_loaded(run),
+                (None, Some(id)) => self.one_less(id),
+                (None, None) => {}
             }
         }
         self.drive_disk();
     }
 
-    fn one_less(&self, id: ActorId) {
+    /// An actor has one more request to wait for.
+    pub(super) fn one_more(&self, id: ActorId) {
+        self.waits.borrow_mut().0.entry(id).or_default().outstanding += 1;
+    }
+
+    /// A request that an actor waits for is done.
+    pub(super) fn one_less(&self, id: ActorId) {
         let mut waits = self.waits.borrow_mut();
         let wait = waits.0.entry(id).or_default();
         wait.outstanding = wait.outstanding.saturating_sub(1);

@@ -60,7 +60,7 @@ const MIB: u64 = 1 << 20;
 const FULL: Sizes = Sizes {
     compaction: 4096 * MIB,
     munlock: 4096 * MIB,
-    fragmentation: 2048 * MIB,
+    fragmentation: 1024 * MIB,
     fair_zones: 8192 * MIB,
     lists: NonZeroU32::new(100).unwrap(),
     runs: NonZeroU32::new(5).unwrap(),

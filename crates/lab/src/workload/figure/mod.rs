@@ -106,10 +106,13 @@ impl Figure {
 }
 
 impl Figures {
-    /// A table that was not published.
+    /// A table that was not published; one that was, or is there already, stays as it is.
     pub(crate) fn add(&mut self, name: &str, unit: &str, better: Better) {
         let work = self.0.first().map(|figure| figure.work.clone()).unwrap_or_default();
         let (name, unit) = (name.to_owned(), unit.to_owned());
+        if self.0.iter().any(|figure| figure.name == name) {
+            return;
+        }
         self.0.push(Figure { work, name, unit, better, columns: Vec::new(), rows: Vec::new() });
     }
 

@@ -9,6 +9,8 @@ use pageblock::{Config, CpuId, Gfp, MigrateType, Order, PageAllocator, PcpConfig
 use pageblock_frame::IrqState;
 use pageblock_testkit::host::Stored;
 
+use super::clocks::{Clocks, UnderLock};
+
 /// Most CPUs of a machine.
 pub(crate) const MOST_CPUS: usize = 16;
 /// One zone of 4 GiB.
@@ -61,6 +63,8 @@ pub(crate) trait Frames {
     fn take(&mut self, cpu: u32, order: u8, migrate_type: MigrateType) -> Block;
     /// Takes it back on this CPU.
     fn give(&mut self, cpu: u32, block: Block);
+    /// Time of the CPUs.
+    fn clocks(&mut self) -> &mut Clocks;
 }
 
 /// So that a stream is the same machine code whatever is below it.
@@ -71,6 +75,10 @@ impl Frames for Box<dyn Frames> {
 
     fn give(&mut self, cpu: u32, block: Block) {
         (**self).give(cpu, block);
+    }
+
+    fn clocks(&mut self) -> &mut Clocks {
+        (**self).clocks()
     }
 }
 
@@ -93,15 +101,16 @@ pub(crate) struct Counts {
 pub(crate) struct Counted {
     allocator: Stored<PageAllocator<Cpus>>,
     pub(crate) counts: Counts,
+    clocks: Clocks,
 }
 
 /// The page allocator, uncounted: for counting its instructions.
 #[derive(Debug)]
-pub(crate) struct Plain(Stored<PageAllocator<Cpus>>);
+pub(crate) struct Plain(Stored<PageAllocator<Cpus>>, Clocks);
 
 /// No allocator: the stream by itself.
 #[derive(Debug, Default)]
-pub(crate) struct Nothing(u32);
+pub(crate) struct Nothing(u32, Clocks);
 
 #[expect(unsafe_code, reason = "the testkit's seam: an allocator together with its storage")]
 fn boot(lists: PcpConfig, cpus: usize) -> anyhow::Result<Stored<PageAllocator<Cpus>>> {
@@ -148,7 +157,7 @@ fn give(allocator: &PageAllocator<Cpus>, cpu: u32, block: Block) {
 
 impl Plain {
     pub(crate) fn new(lists: PcpConfig, cpus: usize) -> anyhow::Result<Self> {
-        boot(lists, cpus).map(Self)
+        Ok(Self(boot(lists, cpus)?, Clocks::default()))
     }
 }
 
@@ -159,6 +168,10 @@ impl Frames for Plain {
 
     fn give(&mut self, cpu: u32, block: Block) {
         give(&self.0, cpu, block);
+    }
+
+    fn clocks(&mut self) -> &mut Clocks {
+        &mut self.1
     }
 }
 
@@ -171,11 +184,15 @@ impl Frames for Nothing {
     fn give(&mut self, _: u32, block: Block) {
         std::hint::black_box(block);
     }
+
+    fn clocks(&mut self) -> &mut Clocks {
+        &mut self.1
+    }
 }
 
 impl Counted {
     pub(crate) fn new(lists: PcpConfig, cpus: usize) -> anyhow::Result<Self> {
-        Ok(Self { allocator: boot(lists, cpus)?, counts: Counts::default() })
+        Ok(Self { allocator: boot(lists, cpus)?, counts: Counts::default(), clocks: Clocks::default() })
     }
 
     /// Frames in the zone, those on lists not counted.
@@ -183,12 +200,15 @@ impl Counted {
         self.allocator.zones().map(pageblock::ZoneView::free_frames).sum()
     }
 
-    fn counted<R>(&mut self, action: impl FnOnce(&PageAllocator<Cpus>) -> R) -> R {
+    /// Runs an operation, and counts what it did under the lock.
+    fn counted<R>(&mut self, action: impl FnOnce(&PageAllocator<Cpus>) -> R) -> (R, UnderLock) {
         let before = (LOCKED.get(), self.in_zone());
         let result = action(&self.allocator);
-        self.counts.zone_locks += LOCKED.get() - before.0;
-        self.counts.frames_moved += self.in_zone().abs_diff(before.1);
-        result
+        let (locks, after) = (LOCKED.get() - before.0, self.in_zone());
+        let (refilled, drained) = (before.1.saturating_sub(after), after.saturating_sub(before.1));
+        self.counts.zone_locks += locks;
+        self.counts.frames_moved += refilled + drained;
+        (result, UnderLock { locks, refilled, drained })
     }
 
     /// Everything that the stream took has come back but `held` frames, and all structures agree.
@@ -210,11 +230,18 @@ impl Frames for Counted {
     fn take(&mut self, cpu: u32, order: u8, migrate_type: MigrateType) -> Block {
         self.counts.allocations += 1;
         self.counts.frames += 1 << order;
-        self.counted(|allocator| take(allocator, cpu, order, migrate_type))
+        let (block, under) = self.counted(|allocator| take(allocator, cpu, order, migrate_type));
+        self.clocks.take(cpu, under);
+        block
     }
 
     fn give(&mut self, cpu: u32, block: Block) {
         self.counts.frees += 1;
-        self.counted(|allocator| give(allocator, cpu, block));
+        let ((), under) = self.counted(|allocator| give(allocator, cpu, block));
+        self.clocks.give(cpu, under);
+    }
+
+    fn clocks(&mut self) -> &mut Clocks {
+        &mut self.clocks
     }
 }

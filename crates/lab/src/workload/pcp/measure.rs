@@ -36,6 +36,9 @@ pub(crate) struct Column {
     pub(crate) zone_locks_per_1000: f64,
     /// The same of each run.
     pub(crate) zone_locks: Vec<f64>,
+    /// Until the last CPU was done, and waited for the zone lock, of each run; only hackbench's tasks have a clock.
+    pub(crate) seconds: Vec<f64>,
+    pub(crate) waited: Vec<f64>,
     /// For 1000 messages, or files, of each run.
     pub(crate) frames_moved: Vec<f64>,
     /// Frames moved under the zone lock for each frame that the stream allocated: 1 and less is reuse from lists, for a
@@ -159,9 +162,11 @@ fn column(
         let held = case.stream.with_seed(seed).run(&mut frames);
         frames.verify(held).with_context(|| format!("seed {seed}"))?;
         tick();
-        Ok(frames.counts)
+        let clocks = *frames.clocks();
+        Ok((frames.counts, [clocks.seconds(), clocks.waited()]))
     });
-    let runs: Vec<Counts> = runs.collect::<anyhow::Result<_>>()?;
+    let runs: Vec<(Counts, [f64; 2])> = runs.collect::<anyhow::Result<_>>()?;
+    let (runs, times): (Vec<Counts>, Vec<[f64; 2]>) = runs.into_iter().unzip();
     let per_1000 = |count: u64| count as f64 * 1000.0 / case.stream.messages() as f64;
     let zone_locks: Vec<f64> = runs.iter().map(|run| per_1000(run.zone_locks)).collect();
     let frames_moved = runs.iter().map(|run| per_1000(run.frames_moved)).collect();
@@ -171,6 +176,8 @@ fn column(
         counts: *runs.first().context("there is a run")?,
         zone_locks_per_1000: mean(&zone_locks),
         zone_locks,
+        seconds: times.iter().map(|time| time[0]).collect(),
+        waited: times.iter().map(|time| time[1]).collect(),
         frames_moved,
         moved_per_frame: mean(&moved),
         instructions_per_message: None,

@@ -17,6 +17,7 @@
 //! fsmark is the negative control: it frees nothing, so lists have nothing to reuse, and every frame moves through the
 //! zone lock once whatever the lists are like.
 
+mod clocks;
 mod figures;
 mod frames;
 mod fsmark;
