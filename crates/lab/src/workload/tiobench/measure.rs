@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::phase::{self, Figures, Op};
 use super::{TiobenchArgs, Variant, scale};
-use crate::machine::{Machine, costs};
+use crate::machine::{Machine, Setup, costs};
 use crate::workload::jobs;
 
 /// Random blocks of a phase, all threads together.
@@ -86,7 +86,8 @@ pub(crate) fn measure(args: &TiobenchArgs, tick: &(dyn Fn() + Sync)) -> anyhow::
 
 /// One machine, on which every number of threads gets its turn.
 pub(crate) fn one(args: &TiobenchArgs, (variant, seed): (Variant, u64)) -> anyhow::Result<Run> {
-    let machine = Machine::boot(&scale::setup(args.memory.bytes, variant, args.hardware, seed))?;
+    let setup = scale::setup(args.memory.bytes, variant, args.hardware, seed);
+    let machine = Machine::boot(&Setup { reads_ahead: args.asynchronous, ..setup })?;
     let pages = (2 * args.memory.bytes / PAGE_SIZE) as u32;
     let mut phases = Vec::new();
     for threads in &args.threads {

@@ -42,6 +42,9 @@ pub(crate) struct TiobenchArgs {
     /// Only these sets of rules; all if none is given
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<Variant>,
+    /// Read files ahead while their reader goes on; else it waits for its whole window
+    #[arg(long)]
+    pub(crate) asynchronous: bool,
     #[command(flatten)]
     pub(crate) hardware: Hardware,
     /// Recompute the owner's tables, lists and zones after each run
@@ -81,6 +84,7 @@ pub(crate) fn figures(bytes: u64, runs: Runs) -> anyhow::Result<Figures> {
         runs,
         threads: vec![1, 2, 4, 8, 16],
         only: Variant::MEASURED.to_vec(),
+        asynchronous: false,
         hardware: Hardware::default(),
         check: false,
         forms: Forms::default(),

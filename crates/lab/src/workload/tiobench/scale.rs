@@ -24,7 +24,7 @@ pub(crate) fn setup(bytes: u64, variant: Variant, hardware: Hardware, seed: u64)
     let limits = zones_of(bytes, hardware.dma32_or(DMA32));
     let config = variant.config().zones(limits).min_free_kbytes(Some(min_free(bytes)));
     let setup = Setup::new(bytes, hardware.cpus_or(CPUS), config, variant.lru()).seed(seed);
-    Setup { shrink: variant.shrink(), reads_ahead: true, ..setup }
+    Setup { shrink: variant.shrink(), ..setup }
 }
 
 /// `min_free_kbytes`, in KiB: Linux's, but so little that 1.5 times DMA32's min, which is batch and gap, stays a fifth
