@@ -1,8 +1,8 @@
 //! Compaction between random operations on a zone: every era of it, owners that keep their word badly, everything
 //! checked after each.
 
-use pageblock_testkit::simulated::SimulatedZone;
 use core::cell::{Cell, RefCell};
+use pageblock_testkit::simulated::SimulatedZone;
 
 use arbitrary::{Arbitrary, Unstructured};
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
