@@ -97,7 +97,7 @@ impl<'m> Zone<'m> {
         if regions != 0 {
             return true;
         }
-        // What CPUs have reserved is not wholly free; other types have no such pageblocks.
+        // Pageblocks reserved by CPUs are not wholly free; other types have no such pageblocks.
         if o == BLOCK_SHIFT || !migrate_type.is_ordinary() {
             return false;
         }
@@ -113,7 +113,7 @@ impl<'m> Zone<'m> {
     /// Takes back a block with exactly the order with which it was handed out (or into which it was split).
     ///
     /// # Errors
-    /// [`FreeError`] says what the frame is instead; nothing has changed.
+    /// [`FreeError`] names the frame's state instead; nothing has changed.
     ///
     /// # Safety
     /// 1. If the block is allocated, the caller holds it: it was handed out to the caller, and has not been given back.

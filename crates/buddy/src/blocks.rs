@@ -6,7 +6,7 @@ use crate::error::IsolateError;
 use crate::region::{BLOCK_SHIFT, Region};
 
 impl Region<'_> {
-    /// Changes what a pageblock is for; what is free in it goes along (`move_freepages_block()`, here a few bits).
+    /// Changes a pageblock's purpose; its free frames go along (`move_freepages_block()`, here a few bits).
     pub(crate) fn set_type(&mut self, block: u32, migrate_type: MigrateType) {
         self.unreserve(block);
         let Some(b) = self.blocks.get_mut(block) else { return };
@@ -48,7 +48,7 @@ impl Region<'_> {
         Ok(())
     }
 
-    /// Gives an isolated pageblock back to allocation, as what it was before.
+    /// Gives an isolated pageblock back to allocation, with its former purpose.
     pub(crate) fn unisolate(&mut self, block: u32) -> Result<(), IsolateError> {
         let b = self.blocks.get(block).ok_or(IsolateError::OutOfRange)?;
         if b.migrate_type() != MigrateType::Isolate {

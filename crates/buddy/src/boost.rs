@@ -1,15 +1,15 @@
-//! Watermark boost: what a mixing of migrate types costs the zone (*Fragmentation avoidance and stalls*, patch 3; Linux
-//! 5.0).
+//! Watermark boost: the price of a mixing of migrate types for the zone (*Fragmentation avoidance and stalls*, patch 3;
+//! Linux 5.0).
 //!
 //! A zone that mixed has too little free to keep types apart. All its watermarks are raised by one pageblock, up to a
 //! cap, so that kswapd, which is woken, frees more than it would, and compaction after it makes whole pageblocks of
-//! that. When kswapd is done it takes off what it saw when it began; what was added meanwhile stays.
+//! that. When kswapd is done it takes off the boost that it saw when it began; additions meanwhile stay.
 //!
-//! | field | legal values | who may change it |
+//! | field | legal values | changed by |
 //! |---|---|---|
 //! | [`Zone::boost`] | 0 up to the cap | the zone lock's holder; with [`BoostArithmetic::Posted`] a stall too, without it; 0 whenever watermarks are computed |
-//! | [`Zone::take_boosted`] | true from a boost until somebody has told kswapd | set by the lock's holder, cleared by anyone |
-//! | [`Zone::take_short`] | true from the last whole pageblock on until somebody has told the compaction thread | the same |
+//! | [`Zone::take_boosted`] | true from a boost until a caller has told kswapd | set by the lock's holder, cleared by any CPU |
+//! | [`Zone::take_short`] | true from the last whole pageblock on until a caller has told the compaction thread | the same |
 
 use pageblock_frame::PAGEBLOCK_FRAMES;
 use pageblock_frame::sync::Ordering;
@@ -97,7 +97,7 @@ impl BoostRule {
     }
 
     /// The most, in frames, that a zone of `managed` frames with this high watermark (without boost) may be boosted by,
-    /// where `boost` is what it is boosted by now; 0 if it is not to be boosted.
+    /// where `boost` is its present boost; 0 if it is not to be boosted.
     #[must_use]
     pub const fn cap(&self, high: u64, boost: u64, managed: u64) -> u64 {
         let posted = self.is_posted();
@@ -122,39 +122,40 @@ impl Default for BoostRule {
 }
 
 impl Zone<'_> {
-    /// What all watermarks are raised by for the moment, in frames (`watermark_boost`).
+    /// Present rise of all watermarks, in frames (`watermark_boost`).
     #[must_use]
     #[inline]
     pub fn boost(&self) -> u64 {
         self.marks.boost.load(Ordering::Relaxed)
     }
 
-    /// Sets the boost, for a zone that nobody else uses yet: replayed states, tests.
+    /// Sets the boost, for a zone without other users yet: replayed states, tests.
     pub fn set_boost(&self, frames: u64) {
         self.marks.boost.store(frames, Ordering::Relaxed);
     }
 
-    /// Takes `frames` off the boost, what of them there is: kswapd at its end, with the boost that it saw when it
+    /// Takes `frames` off the boost, or all of it: for kswapd at its end, with the boost that it saw when it
     /// began.
     pub fn lower_boost(&self, frames: u64) {
         self.change_boost(|boost| boost.saturating_sub(frames));
     }
 
-    /// The zone has been boosted, and nobody has told kswapd yet (`ZONE_BOOSTED_WATERMARK`).
+    /// The zone has been boosted, and kswapd has not been told yet (`ZONE_BOOSTED_WATERMARK`).
     #[must_use]
     #[inline]
     pub fn is_boosted(&self) -> bool {
         self.marks.boosted.load(Ordering::Relaxed)
     }
 
-    /// True for one caller after a boost: who gets it tells kswapd, with no lock held.
+    /// True for one caller after a boost: that caller tells kswapd, with no lock held.
     #[must_use]
     pub fn take_boosted(&self) -> bool {
         // Relaxed: the flag says that a wake is owed, and nothing about other memory.
         self.marks.boosted.swap(false, Ordering::Relaxed)
     }
 
-    /// The zone has no whole pageblock left for types that cannot move, and nobody has told the compaction thread yet.
+    /// The zone has no whole pageblock left for types that cannot move, and the compaction thread has not been told
+    /// yet.
     #[must_use]
     #[inline]
     pub fn is_short(&self) -> bool {
@@ -162,7 +163,7 @@ impl Zone<'_> {
     }
 
     /// True for one caller after the zone ran short of whole pageblocks
-    /// ([`Policy::keep_whole`](crate::Policy::keep_whole)): who gets it asks the compaction thread for one, with no
+    /// ([`Policy::keep_whole`](crate::Policy::keep_whole)): that caller asks the compaction thread for one, with no
     /// lock held.
     #[must_use]
     pub fn take_short(&self) -> bool {

@@ -61,7 +61,7 @@ impl Effort {
         if self.0 > i32::MAX as u32 { i32::MAX } else { self.0 as i32 }
     }
 
-    /// Sets what [`left`](Self::left) has become; none for less than none.
+    /// Sets [`left`](Self::left); none for less than none.
     #[inline]
     pub(crate) const fn set(&mut self, left: i32) {
         if self.0 <= i32::MAX as u32 {
@@ -153,7 +153,7 @@ impl Zone<'_> {
         given.refused
     }
 
-    /// As [`free_bulk`](Self::free_bulk), with a bound on what the call does: it may stop before all blocks are done
+    /// As [`free_bulk`](Self::free_bulk), with a bound on the call's work: it may stop before all blocks are done
     /// with, and does at least one. Those that are left are the last of `blocks` then, whatever their order was.
     ///
     /// # Safety
@@ -232,7 +232,7 @@ const fn places(count: usize) -> u64 {
     if count < 64 { (1 << count) - 1 } else { u64::MAX }
 }
 
-/// Moves the elements whose places have a bit in `left` to the end.
+/// Moves the elements at places with a bit in `left` to the end.
 fn move_to_end(blocks: &mut [u32], left: u64) {
     let mut rest = left;
     let mut end = blocks.len();
@@ -240,7 +240,7 @@ fn move_to_end(blocks: &mut [u32], left: u64) {
         let at = some.ilog2();
         end = end.saturating_sub(1);
         if let Some(&block) = blocks.get(at as usize) {
-            // What was there has been done with, or moved up already.
+            // The former element has been done with, or moved up already.
             blocks.get_mut(end).into_iter().for_each(|slot| *slot = block);
         }
         rest &= !(1 << at);
@@ -280,7 +280,7 @@ fn are_neighbours(blocks: &[u32]) -> bool {
 const RECOUNT_FROM: u32 = 4;
 
 impl Region<'_> {
-    /// Settles what a pageblock's loss of `frames` frames, some of them perhaps of full words, means beyond its words.
+    /// Settles the effects of a pageblock's loss of `frames` frames beyond its words; some may be of full words.
     pub(crate) fn finish_take(&mut self, block: u32, full_before: u32, frames: u32) {
         let Some(b) = self.blocks.known_mut(block) else { return };
         let top = b.settle_taken(frames);
@@ -295,7 +295,7 @@ impl Region<'_> {
         }
     }
 
-    /// Gives back blocks of `order` whose heads are marked as listed (`free_pcppages_bulk()`), of this region, by their
+    /// Gives back blocks of `order` with heads marked as listed (`free_pcppages_bulk()`), of this region, by their
     /// numbers in the zone. Neighbours that follow one another are given back together. Those that are not so marked
     /// are left as they are.
     pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {

@@ -24,9 +24,9 @@ pageblock_frame::errors! {
         FreeCount {
             /// The pageblock.
             block: u32,
-            /// What is kept.
+            /// The kept value.
             kept: u16,
-            /// What the bits say.
+            /// The value by the bits.
             found: u16,
         },
         /// Which orders a pageblock's words have.
@@ -34,9 +34,9 @@ pageblock_frame::errors! {
         Presence {
             /// The pageblock.
             block: u32,
-            /// What is kept.
+            /// The kept value.
             kept: u64,
-            /// What the bits say.
+            /// The value by the bits.
             found: u64,
         },
         /// A pageblock's largest order.
@@ -44,9 +44,9 @@ pageblock_frame::errors! {
         Top {
             /// The pageblock.
             block: u32,
-            /// What is kept.
+            /// The kept value.
             kept: u8,
-            /// What the bits say.
+            /// The value by the bits.
             found: u8,
         },
         /// A pageblock is not in a set in which it belongs.
@@ -68,9 +68,9 @@ pageblock_frame::errors! {
         OrderCount {
             /// The order.
             order: u8,
-            /// What is kept.
+            /// The kept value.
             kept: u64,
-            /// What the bits say.
+            /// The value by the bits.
             found: u64,
         },
         /// A total of the zone.
@@ -78,9 +78,9 @@ pageblock_frame::errors! {
         Total {
             /// Which total.
             what: &'static str,
-            /// What is kept.
+            /// The kept value.
             kept: u64,
-            /// What was found.
+            /// The value found.
             found: u64,
         },
         /// A frame is free in the map, and its state byte says otherwise, or it lies inside a held block.
@@ -134,7 +134,7 @@ impl Zone<'_> {
 const ALL_FULL: u64 = 0xff << 48;
 
 impl Region<'_> {
-    /// What the region's holders have told the zone.
+    /// Sums that the region's holders have told the zone.
     fn check_published(&self, known: impl Fn(FreeAreaId) -> bool) -> Result<(), Violation> {
         total("published free frames", self.published.free, self.totals.free)?;
         total("published CMA frames", self.published.free_cma, self.totals.free_cma)?;

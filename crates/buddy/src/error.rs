@@ -1,4 +1,4 @@
-//! What can go wrong, one small enum an operation.
+//! Errors, one small enum an operation.
 
 use pageblock_frame::{Order, Pfn, PfnRange};
 
@@ -110,7 +110,7 @@ pageblock_frame::errors! {
         /// No frame of that pageblock belongs to the zone.
         #[error("not a pageblock of this zone")]
         OutOfRange,
-        /// Someone else isolated it.
+        /// Another caller isolated it.
         #[error("isolated already")]
         AlreadyIsolated,
         /// It is not isolated.

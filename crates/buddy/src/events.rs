@@ -1,4 +1,4 @@
-//! What a zone counts: mixings of migrate types by order and by type, boosts. Kept under the zone lock, on its slow
+//! Events of a zone: mixings of migrate types by order and by type, boosts. Kept under the zone lock, on its slow
 //! path.
 
 use pageblock_frame::sync::Ordering;
@@ -37,7 +37,8 @@ impl ZoneEvents {
         Self { fallbacks: [0; Order::COUNT], by_type: [[0; TYPES]; TYPES], claims: 0, refused: 0, boosts: 0 }
     }
 
-    /// Mixings within a pageblock: fallbacks below the pageblock order, what *Fragmentation avoidance and stalls* counts as extfrag events.
+    /// Mixings within a pageblock: fallbacks below the pageblock order, the extfrag events of *Fragmentation avoidance
+    /// and stalls*.
     #[must_use]
     pub fn fragmenting(&self) -> u64 {
         self.below(pageblock_frame::PAGEBLOCK_ORDER)
@@ -74,7 +75,7 @@ impl ZoneEvents {
 }
 
 impl Zone<'_> {
-    /// What the zone has counted since boot. Takes the zone lock.
+    /// The zone's counts since boot. Takes the zone lock.
     #[must_use]
     pub fn events(&self) -> ZoneEvents {
         let mut sum = ZoneEvents::default();

@@ -22,7 +22,7 @@ use crate::zone::{Place, Zone};
 /// How often a victim that another CPU has changed meanwhile is chosen anew.
 const ATTEMPTS: u32 = 64;
 
-/// A request on its way through the rules, and what came of it.
+/// A request on its way through the rules, and its outcome.
 #[derive(Debug, Clone, Copy)]
 struct Request {
     order: u32,
@@ -116,7 +116,7 @@ impl StolenBlocks {
 
 impl<'m> Zone<'m> {
     /// Takes a block with all the rules (`rmqueue`'s core): the atomic reserve first where the request may use it, CMA
-    /// where it is more than half of what is free, the request's own type, CMA, other types, and at last the atomic
+    /// where it is more than half of the free frames, the request's own type, CMA, other types, and at last the atomic
     /// reserve for those that cannot wait.
     #[cold]
     #[inline(never)]
@@ -200,9 +200,9 @@ impl<'m> Zone<'m> {
         taken
     }
 
-    /// Takes from the pageblock that this type mixed into before, as far as it was stolen. Not another mixing: what
-    /// Linux moves to the request's lists it takes from there without an event. Our default keeps to that pageblock
-    /// while it can serve, which also keeps the others clean.
+    /// Takes from the pageblock that this type mixed into before, as far as it was stolen. Not another mixing: frames
+    /// that Linux moves to the request's lists are taken from there without an event. Our default keeps to that
+    /// pageblock while it can serve, which also keeps the others clean.
     fn take_from_stolen<P: Platform>(&self, request: &Request) -> Option<u32> {
         let Request { order, wanted, .. } = *request;
         let stolen = self.stolen.get(wanted)?;
@@ -469,7 +469,7 @@ impl Region<'_> {
         }
     }
 
-    /// Used frames of a pageblock whose holders can move them, by the heads' state bytes.
+    /// Used frames of a pageblock with holders that can move them, by the heads' state bytes.
     #[must_use]
     pub(crate) fn movable_frames(&self, block: u32) -> u64 {
         let first = block << BLOCK_SHIFT;
@@ -484,7 +484,7 @@ impl Region<'_> {
         movable.min(PAGEBLOCK_FRAMES)
     }
 
-    /// Gives the first `2^(keep-9)` pageblocks of a wholly free run to another type; the rest stays what it was.
+    /// Gives the first `2^(keep-9)` pageblocks of a wholly free run to another type; the rest keeps its type.
     fn claim_run(&mut self, victim: Found, keep: u32, wanted: MigrateType) {
         for block in victim.block..victim.block + (1 << (keep - BLOCK_SHIFT)) {
             self.set_type(block, wanted);

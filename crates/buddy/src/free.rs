@@ -9,7 +9,7 @@ use crate::region::{BLOCK_SHIFT, Region};
 
 impl Region<'_> {
     /// Gives a block back (`__free_one_page()`). The caller has checked that its frames are inside the zone, aligned,
-    /// and not free. The short path is that of a frame whose neighbour is not free, so that nothing merges.
+    /// and not free. The short path is that of a frame beside one that is not free, so that nothing merges.
     #[inline]
     pub(crate) fn give(&mut self, index: u32, order: u32) {
         let block = index >> BLOCK_SHIFT;

@@ -49,7 +49,7 @@ impl FreeAreaId {
     /// The largest order of wholly free pageblocks.
     pub(crate) const WHOLE: u32 = WHOLE as u32;
 
-    /// The pageblocks of a type whose largest free block has exactly this order, 0 to 9.
+    /// The pageblocks of a type with a largest free block of exactly this order, 0 to 9.
     #[inline]
     pub(crate) const fn new(migrate_type: MigrateType, top: u32) -> Self {
         Self(migrate_type as u32 * TOPS as u32 + top)
@@ -90,7 +90,7 @@ impl Members {
         self.0 >> set.index() & 1 == 1
     }
 
-    /// For a type, the largest orders 0 to 8 whose set has a member, from `order` on: bit 0 for `order`.
+    /// For a type, the largest orders 0 to 8 with a set that has a member, from `order` on: bit 0 for `order`.
     #[inline]
     const fn tops(self, migrate_type: MigrateType, order: u32) -> u64 {
         let of_type = self.0 >> FreeAreaId::new(migrate_type, 0).index();

@@ -4,12 +4,12 @@
 //! Under the fair-zone policy (*Fair zone policy*, Linux 3.12 to 4.7) a node's zones fill, and so age, at rates in
 //! proportion to their sizes.
 //!
-//! Each zone has a batch of frames to hand out: what lies between its low and its high watermark, which is in
+//! Each zone has a batch of frames to hand out: the distance of its low and high watermark, which is in
 //! proportion to its size. Every allocation charges it, also one from a per-CPU list. The first attempt of a request
 //! passes over zones that have used up theirs; when none is left, all begin again. A zone must pass its watermark and
 //! lowmem reserve all the same.
 //!
-//! | field | legal values | who may change it |
+//! | field | legal values | changed by |
 //! |---|---|---|
 //! | [`Zone::fair_batch`] | from far below 0 up to high - low | an allocation takes from it; a reset sets it |
 //! | depleted | – | the allocation that takes the batch to its end sets it, a reset clears it |
@@ -106,7 +106,7 @@ impl Watermarks {
 }
 
 impl Zone<'_> {
-    /// What is left of the zone's batch, in frames; below 0 if more was taken.
+    /// Rest of the zone's batch, in frames; below 0 if more was taken.
     #[must_use]
     pub fn fair_batch(&self) -> i64 {
         self.marks.turn.batch.load(Ordering::Relaxed).cast_signed()

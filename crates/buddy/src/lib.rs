@@ -1,20 +1,20 @@
 //! Zones of pageblocks, and the buddy allocator on them.
 //!
-//! A zone is an array of pageblocks; what is free in one is a 512-bit map in one cache line. A set of free frames
+//! A zone is an array of pageblocks; its free frames are a 512-bit map in one cache line. A set of free frames
 //! decomposes in exactly one way into maximal aligned blocks, so freeing is setting bits, and merging is not an action
-//! but a fact. What is kept beside the bits serves to find a block fast: for each word the orders it holds, for each
+//! but a fact. The data beside the bits serves to find a block fast: for each word the orders it holds, for each
 //! pageblock its largest order, for each migrate type and largest order the set of pageblocks that have it, for each
 //! region the number of free blocks by order.
 //!
 //! * [`Zone`]: regions with a lock each, allocation, free, and everything done to blocks and pageblocks under the locks
-//! * [`Refill`]: what per-CPU lists ask for, each CPU from a pageblock of its own
+//! * [`Refill`]: requests of per-CPU lists, each CPU from a pageblock of its own
 //! * [`Policy`]: how migrate types fall back on one another
 //! * [`Watermarks`] and lowmem reserves, and the test against them; [`Reserves`] sets them for all zones of a machine
-//! * [`BoostRule`]: what mixing costs; [`ZoneEvents`]: how often it happened
+//! * [`BoostRule`]: the price of mixing; [`ZoneEvents`]: how often it happened
 //! * [`Node`] and [`Zonelist`]: in which order the zones of a machine are tried
-//! * [`ZoneScan`]: what compaction's scanners look at, withhold and take
+//! * [`ZoneScan`]: the view of compaction's scanners, and pageblocks that they withhold and take
 //! * [`FreeCounts`] and the lines of `/proc/buddyinfo`, `pagetypeinfo`, `zoneinfo`
-//! * [`Violation`]: what [`Zone::check`] finds when it recomputes all that from the bits
+//! * [`Violation`]: findings of [`Zone::check`], which recomputes all that from the bits
 //!
 //! # Invariants
 //! 1. A bit is set if and only if the frame is free in the zone; its state byte is then `Inside`.
@@ -25,9 +25,9 @@
 //! 4. An operation that returns an error has changed nothing.
 //!
 //! # Safety
-//! A zone hands out numbers of frames, and keeps nothing that tells their holders apart: what takes a frame from a
-//! holder, or gives the zone new ones, is an `unsafe fn` with its promises in a list. The zone itself reads and writes
-//! no frame.
+//! A zone hands out numbers of frames, and keeps nothing that tells their holders apart: a call that takes a frame from
+//! a holder, or gives the zone new ones, is an `unsafe fn` with its promises in a list. The zone itself reads and
+//! writes no frame.
 //!
 //! # Lock order
 //! One region lock at a time, taken with interrupts saved, held for a bounded number of word operations, and never

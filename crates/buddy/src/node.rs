@@ -1,4 +1,4 @@
-//! Nodes: what their zones keep free, all of a machine's zones together.
+//! Nodes: the frames that their zones keep free, all of a machine's zones together.
 
 use pageblock_frame::{NodeId, ZoneKind};
 
@@ -21,7 +21,7 @@ pub enum WatermarkRule {
     Fixed,
 }
 
-/// What the zones of a machine keep free, as an administrator sets it.
+/// Frames that the zones of a machine keep free, as an administrator sets it.
 ///
 /// ```
 /// use pageblock_buddy::Reserves;
@@ -51,11 +51,11 @@ impl Reserves {
         }
     }
 
-    /// Sets the watermarks and lowmem reserves of all zones of a machine from what they manage now
+    /// Sets the watermarks and lowmem reserves of all zones of a machine from their managed frames
     /// (`init_per_zone_wmark_min()`). Returns the `min_free_kbytes` that they follow from.
     pub fn apply(&self, zones: &[Zone<'_>]) -> u64 {
         let total: u64 = zones.iter().map(Zone::managed).sum();
-        // What a user's request may use, beyond the high watermarks, which are 0 at first.
+        // Frames that a user's request may use, beyond the high watermarks, which are 0 at first.
         let user = zones.iter().filter(|zone| zone.kind() <= ZoneKind::Normal);
         let lowmem: u64 = user.map(|zone| zone.managed().saturating_sub(zone.watermarks().high)).sum();
         let computed = min_free_kbytes(lowmem * 4);

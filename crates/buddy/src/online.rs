@@ -25,7 +25,7 @@ struct Part {
     frames: u32,
 }
 
-/// What is done at once of a [`Part`].
+/// Share of a [`Part`] that is done at once.
 #[derive(Clone, Copy)]
 enum Stretch {
     /// Whole pageblocks that have not been opened.
@@ -65,7 +65,7 @@ impl Zone<'_> {
     /// allocator already. Nothing has changed then.
     ///
     /// # Safety
-    /// 1. The frames are used by nothing else, now and as long as what the zone hands out is used.
+    /// 1. The frames are used by nothing else, now and as long as frames of the zone are used.
     /// 2. No other call releases any of them at the same time.
     #[expect(unsafe_code, reason = "the caller's word for what the frames are")]
     pub unsafe fn release(&self, range: PfnRange) -> Result<u64, ZoneError> {

@@ -30,9 +30,9 @@ pub struct Policy {
     /// the aim since 6.15 (`vm.defrag_mode`), by other means.
     pub keep_whole: bool,
     /// A type that took from a pageblock without claiming it goes on in that one, without another mixing, for as long
-    /// as it can serve. Otherwise (all Linux versions up to 6.9) it gets what Linux moves to its lists then, and what
-    /// is freed there goes to the pageblock's own type: where the claim was tried all that was free in the pageblock,
-    /// else the rest of the block taken from.
+    /// as it can serve. Otherwise (all Linux versions up to 6.9) it gets the frames that Linux moves to its lists then,
+    /// and a frame freed there goes to the pageblock's own type: where the claim was tried all that was free in the
+    /// pageblock, else the rest of the block taken from.
     pub goes_on: bool,
     /// A request claims a pageblock, tried from the largest free block down, or else takes the smallest block that
     /// serves and leaves the rest where it is (Linux 6.15; before, the largest victim was claimed or taken from).

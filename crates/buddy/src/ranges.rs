@@ -1,4 +1,4 @@
-//! Ranges of frames: blocks at a given place, splitting what a caller holds, giving parts back, exact counts.
+//! Ranges of frames: blocks at a given place, splitting a caller's block, giving parts back, exact counts.
 
 use pageblock_frame::{AllocFlags, MigrateType, Order, Pfn, PfnRange, Platform, StateByte};
 
@@ -58,7 +58,7 @@ impl Zone<'_> {
         Ok(())
     }
 
-    /// Gives back frames that the caller holds, in whatever blocks: whole ones, parts of one, several. What is left of
+    /// Gives back frames that the caller holds, in whatever blocks: whole ones, parts of one, several. The rest of
     /// a block that was not given back whole stays allocated, in the largest aligned blocks that it makes. Interrupts
     /// are off for one pageblock at a time.
     ///
@@ -66,8 +66,8 @@ impl Zone<'_> {
     /// [`FreeError`] for the first frame that is not held; nothing has changed.
     ///
     /// # Safety
-    /// 1. What is allocated of these frames the caller holds: it was handed out to the caller, and has not been given
-    ///    back.
+    /// 1. The caller holds the allocated ones of these frames: they were handed out to the caller, and have not been
+    ///    given back.
     /// 2. Nothing uses them any more.
     #[expect(unsafe_code, reason = "the caller's word that it holds the frames")]
     pub unsafe fn free_range<P: Platform>(&self, range: PfnRange) -> Result<(), FreeError> {

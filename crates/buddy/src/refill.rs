@@ -23,7 +23,7 @@ pub struct Refill {
     pub order: Order,
     /// Of the pageblocks from which they come.
     pub migrate_type: MigrateType,
-    /// Whose list it is: other CPUs take from other pageblocks.
+    /// CPU of the list: others take from other pageblocks.
     pub cpu: CpuId,
     /// How many are enough. Of a word of 64 free frames all blocks come, if there is room for them.
     pub least: u32,

@@ -1,7 +1,7 @@
 //! A region: a run of pageblocks with one lock, and all that is derived from their free maps.
 //!
 //! A zone is at most 64 regions. Blocks never cross from one region into another, so that each is a small zone of its
-//! own; what they have in common (watermarks, totals, which region has what) is published by the holder of the region's
+//! own; their common data (watermarks, totals, contents of regions) is published by the holder of the region's
 //! lock before it lets go. Frame and pageblock numbers in here count from the region's first frame.
 
 use pageblock_frame::{
@@ -17,7 +17,7 @@ pub(crate) const BLOCK_SHIFT: u32 = 9;
 
 /// The state that a region's lock protects.
 ///
-/// Aligned, so that the lock itself is not on a cache line of what its holder writes: the CPUs that wait for it read
+/// Aligned, so that the lock itself is not on a cache line that its holder writes: the CPUs that wait for it read
 /// that line again and again.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -104,7 +104,7 @@ impl<'m> Region<'m> {
         }
     }
 
-    /// Gives an empty region its pageblocks, none of whose frames is the allocator's.
+    /// Gives an empty region its pageblocks, without a frame of the allocator's.
     pub(crate) fn set_up(&mut self, storage: RegionStorage<'m>, base: Pfn, offset: u32, max_order: Order) {
         self.states = storage.blocks.states();
         self.blocks = storage.blocks;

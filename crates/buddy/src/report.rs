@@ -1,4 +1,4 @@
-//! What Linux shows under `/proc` and debugfs, in exactly its columns, without allocation.
+//! Reports that Linux shows under `/proc` and debugfs, in exactly its columns, without allocation.
 
 use core::fmt;
 

@@ -6,7 +6,7 @@
 //! no search finds it, and taking from it changes no set. The reservation ends when nothing is free in the pageblock
 //! any more, when all of it is, when its type changes, or when a request finds nothing else (revocation).
 //!
-//! What a zone remembers of a CPU is a hint. The pageblock itself says, under its region's lock, for which CPU it is
+//! A zone's memory of a CPU is a hint. The pageblock itself says, under its region's lock, for which CPU it is
 //! reserved.
 
 use pageblock_frame::sync::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ use crate::refill::{Batch, Refill};
 use crate::region::{BLOCK_SHIFT, Region};
 use crate::zone::{Place, Zone};
 
-/// CPUs that are told apart at most. Those whose numbers are the same but for a multiple of this share a pageblock.
+/// CPUs that are told apart at most. CPUs with numbers that differ by a multiple of this share a pageblock.
 const MOST_SLOTS: usize = 64;
 
 /// For each ordinary type and each CPU the pageblock that was reserved last, by its number in the zone, or `NO_BLOCK`.
@@ -65,7 +65,7 @@ impl<'m> CpuReservations<'m> {
 }
 
 impl<'m> Zone<'m> {
-    /// Takes blocks for a per-CPU list under a bound on what the call does: fewer than asked for, but at least one if
+    /// Takes blocks for a per-CPU list under a bound on the call's work: fewer than asked for, but at least one if
     /// there is any. Each is marked as listed; `out` gets zone-relative indices. `out` may have room for more, so that
     /// whole words of 64 frames come. There are none of an order above the zone's largest, and none of isolated
     /// pageblocks.
@@ -166,7 +166,7 @@ impl<'m> Zone<'m> {
             let reserved = self.summary.regions(FreeAreaId::reserved(migrate_type));
             let number = match partial {
                 Some(region) => region,
-                // One more is opened, if there are many; else what other CPUs have reserved is shared.
+                // One more is opened, if there are many; else the reservations of other CPUs are shared.
                 None if whole != 0 && (reserved == 0 || self.has_many_whole()) => whole.trailing_zeros(),
                 None if reserved != 0 && self.revoke::<P>(migrate_type, order) => continue,
                 None if whole != 0 => whole.trailing_zeros(),
@@ -189,8 +189,8 @@ impl<'m> Zone<'m> {
         }
     }
 
-    /// Ends the reservations of a type in the regions that have some, until one has ended whose pageblock serves the
-    /// order. True if so.
+    /// Ends the reservations of a type in the regions that have some, until one with a pageblock that serves the
+    /// order has ended. True if so.
     #[cold]
     #[inline(never)]
     pub(crate) fn revoke<P: Platform>(&self, migrate_type: MigrateType, order: u32) -> bool {
@@ -212,7 +212,7 @@ impl<'m> Zone<'m> {
     }
 }
 
-/// What a CPU's own reservation is worth to a refill.
+/// Value of a CPU's own reservation to a refill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Own {
     /// There is none any more.

@@ -1,7 +1,8 @@
-//! What the scanners of compaction need: looking at pageblocks, withholding them, and moving frames in and out of hand.
+//! Operations for the scanners of compaction: looking at pageblocks, withholding them, and moving frames in and out of
+//! hand.
 //!
 //! A pageblock's free frames are isolated by withholding the pageblock, which moves one list entry: the frames stay
-//! free in the map, nobody can allocate them, and whoever stops half-way has nothing to put back but that entry.
+//! free in the map, no request can allocate them, and a scanner that stops half-way has only that entry to put back.
 //! Every method holds the zone lock for a bounded number of word operations, with interrupts saved.
 
 mod notes;
@@ -97,7 +98,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         Some(Looked { region, block })
     }
 
-    /// Runs `change` on the region of a pageblock, and publishes what it did.
+    /// Runs `change` on the region of a pageblock, and publishes the changes.
     #[inline]
     fn changing<R>(&self, block: u32, change: impl FnOnce(&mut Region<'m>, u32) -> R) -> Option<R> {
         let Looked { mut region, block } = self.lock(block)?;
@@ -113,7 +114,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         self.zone
     }
 
-    /// True if the lock was held by somebody else once (only with [`Patience::Note`]).
+    /// True if the lock was held by another CPU once (only with [`Patience::Note`]).
     #[must_use]
     pub const fn is_contended(&self) -> bool {
         self.contended.get()
@@ -159,7 +160,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         }
     }
 
-    /// Writes the lowest pageblocks of a type, from pageblock `from` on, whose largest free block has exactly this
+    /// Writes the lowest pageblocks of a type, from pageblock `from` on, with a largest free block of exactly this
     /// order, below 9; returns how many.
     pub fn listed(&self, migrate_type: MigrateType, order: Order, from: u32, out: &mut [u32]) -> usize {
         let set = FreeAreaId::new(migrate_type, u32::from(order.as_u8()).min(BLOCK_SHIFT - 1));
@@ -191,7 +192,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         let at_least = order.max(PAGEBLOCK_ORDER);
         let claimable = |top: Order| self.zone.policy.can_claim(u32::from(top.as_u8()), wanted);
         let others = |order| fallbacks(wanted).into_iter().any(|from| self.zone.can_serve(from, order));
-        // What may be claimed does not depend on the order from the largest one that cannot on.
+        // The claims allowed do not depend on the order from the largest one that cannot on.
         let least = Order::LIMIT.up_to().find(|&top| top >= order && claimable(top));
         if wanted.is_ordinary() && least.is_some_and(others) {
             return Servable::Claimable;
@@ -225,7 +226,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         })?
     }
 
-    /// Gives back to allocation what [`withhold`](Self::withhold) took, as the type it was.
+    /// Gives back a pageblock that [`withhold`](Self::withhold) took, with its former type.
     #[inline]
     pub fn restore(&self, block: u32) {
         // Only the scanner that withheld it calls this; if it is not withheld any more, there is nothing to do.
@@ -344,7 +345,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
         taken.then(|| self.zone.pfn_of(index))
     }
 
-    /// Sets a pageblock's skip bit. Returns what it was.
+    /// Sets a pageblock's skip bit. Returns the former one.
     pub fn set_skip(&self, block: u32) -> bool {
         let old = self.changing(block, |region, block| {
             let word = region.skip.get_mut((block / 64) as usize)?;

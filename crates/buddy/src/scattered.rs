@@ -3,8 +3,8 @@
 //! A pageblock is eight words of eight bytes of eight frames, and how a free one of eight merges with those beside it
 //! is the same on each of the three levels, so one table of all bytes answers: a block of an order up to 3 in its byte;
 //! if that becomes full, the byte among the full ones of its word; and if that becomes full, the word among the full
-//! ones of the pageblock. What it means for the numbers of free blocks is summed up in registers. The one thing that is
-//! left undone is the pageblock's presence, of which the frames count as loose: whoever takes from the pageblock
+//! ones of the pageblock. Its effect on the numbers of free blocks is summed up in registers. The one thing that is
+//! left undone is the pageblock's presence, of which the frames count as loose: a taker of its frames
 //! recomputes it, once for all of them.
 
 use core::hint::cold_path;
@@ -23,17 +23,17 @@ pub(crate) const LEVEL: u32 = 3;
 /// In [`Eights`]: all eight are free, and the whole may reach further. More than any order.
 const ALL: u8 = 0x7f;
 
-/// What is known of eight, one bit each: side by side, so that one register finds both.
+/// Knowledge of eight, one bit each: side by side, so that one register finds both.
 struct Eights {
     /// For each eight, times 8, and a place among them that has become free: the order, in eighths, of the block that
     /// it is part of, or [`ALL`].
     merged: [u8; 8 * 256],
-    /// What a block means for the numbers of free blocks if it came to be by freeing eighths: one more of its order,
+    /// Effect of a block on the numbers of free blocks if it came to be by freeing eighths: one more of its order,
     /// one less of each below. Four numbers of 16 bits, order 0 in the lowest. By the values of `merged`, so that a
     /// look needs no check.
     grown: [u64; 256],
-    /// For a byte of a map that has become full, by how many of the 16, 32 and 64 frames around it are free too: what
-    /// that means beyond one byte more, in the same numbers, of bytes; and the order of the block that it is part of;
+    /// For a byte of a map that has become full, by how many of the 16, 32 and 64 frames around it are free too: the
+    /// effect beyond one byte more, in the same numbers, of bytes; and the order of the block that it is part of;
     /// [`ALL`] for a full word.
     full: [u64; 4],
     reached: [u8; 4],
@@ -73,7 +73,7 @@ fn merged_at(eight: u8, place: u32) -> u8 {
     EIGHTS.merged[(u32::from(eight) * 8 + place % 8) as usize]
 }
 
-/// Outcome for blocks whose heads had one state.
+/// Outcome for blocks with heads of one state.
 struct Alike {
     /// Those that are not done with.
     left: u64,
@@ -82,8 +82,8 @@ struct Alike {
 }
 
 impl Region<'_> {
-    /// Gives back those of up to 64 blocks of an order up to [`LEVEL`] for whose places `picked` has a bit and whose
-    /// heads are marked as listed, in a region whose free frames all count alike. Others are left as they are.
+    /// Gives back those of up to 64 blocks of an order up to [`LEVEL`] at places with a bit in `picked`, if their
+    /// heads are marked as listed, in a region where all free frames count alike. Others are left as they are.
     pub(crate) fn give_scattered(&mut self, order: Order, blocks: &[u32], picked: u64, effort: &mut Effort) -> Picked {
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
         let mut result = Picked { left: picked, refused: 0 };
@@ -109,7 +109,7 @@ impl Region<'_> {
         result
     }
 
-    /// Gives back blocks whose heads have this state, until one has another, or a pageblock has become wholly free, or
+    /// Gives back blocks with heads of this state, until one has another, or a pageblock has become wholly free, or
     /// the effort is spent.
     #[inline(never)]
     fn give_alike(&mut self, state: StateByte, blocks: &[u32], picked: u64, effort: &mut Effort) -> Alike {
@@ -160,12 +160,12 @@ impl Region<'_> {
     }
 }
 
-/// What happens where more comes of a block than one in a byte of a map, or the largest block of its pageblock; and
-/// what becomes of all when the drain ends.
+/// The case that more comes of a block than one in a byte of a map, or the largest block of its pageblock; and
+/// the settlement when the drain ends.
 struct Growth<'c, 'm> {
-    /// What full bytes beside others mean for the numbers of free blocks, from order [`LEVEL`] on.
+    /// Effect of full bytes beside others on the numbers of free blocks, from order [`LEVEL`] on.
     words: u64,
-    /// Effort that is left, apart from what is spent on every block.
+    /// Effort that is left, apart from the cost of every block.
     left: i32,
     /// A pageblock has become wholly free.
     whole: bool,
@@ -177,7 +177,7 @@ struct Growth<'c, 'm> {
 }
 
 impl Growth<'_, '_> {
-    /// Accounts for so many blocks that have been given back, and for what they mean for the numbers of free blocks up
+    /// Accounts for so many blocks that have been given back, and for their effect on the numbers of free blocks up
     /// to order [`LEVEL`].
     #[inline(never)]
     fn settle(&mut self, order: u32, blocks: usize, grown: u64) {
@@ -189,12 +189,12 @@ impl Growth<'_, '_> {
             self.count_grown(self.words, LEVEL..2 * LEVEL);
         }
         for slot in self.nr_free.iter_mut().take(order as usize) {
-            // What is smaller than the blocks themselves did not come with them.
+            // Blocks smaller than these did not come with them.
             *slot = slot.wrapping_add(blocks as u64);
         }
     }
 
-    /// Adds what is summed up to the numbers of free blocks of these orders.
+    /// Adds the sums to the numbers of free blocks of these orders.
     #[inline]
     fn count_grown(&mut self, grown: u64, orders: Range<u32>) {
         let mut left = grown as i64;

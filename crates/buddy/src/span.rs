@@ -69,21 +69,23 @@ impl Region<'_> {
         let Some(b) = self.blocks.known_mut(block) else { return };
         let mut map = *b.map();
         edit(&mut map);
-        self.replace_map(block, map);
+        self.replace_map(block, &map);
     }
 
-    fn replace_map(&mut self, block: u32, map: [u64; BLOCK_WORDS]) {
+    /// Counts leave by the map as it was, and come by the new one. Boot stacks are small: both are copied once.
+    fn replace_map(&mut self, block: u32, map: &[u64; BLOCK_WORDS]) {
         self.unreserve(block);
         let Some(b) = self.blocks.known_mut(block) else { return };
-        let (before, migrate_type, old) = (b.clone(), b.migrate_type(), u64::from(b.free()));
+        let (before, old_top) = (*b.map(), b.top());
+        let (migrate_type, old) = (b.migrate_type(), u64::from(b.free()));
         b.replace_map(map);
-        let (free, top) = (u64::from(b.free()), TopChange::of(before.top(), b.top()));
+        let (free, top) = (u64::from(b.free()), TopChange::of(old_top, b.top()));
         self.sub_free(migrate_type, old);
         self.add_free(migrate_type, free);
-        if before.top() == Pageblock::WHOLE {
+        if old_top == Pageblock::WHOLE {
             self.leave_whole(block, migrate_type);
         } else {
-            for_each_run(before.map(), |order, runs| self.uncount(order, u64::from(runs)));
+            for_each_run(&before, |order, runs| self.uncount(order, u64::from(runs)));
         }
         // The sets of partly free pageblocks: a wholly free one is in none of them.
         let part = |top: i32| if top == i32::from(Pageblock::WHOLE) { -1 } else { top };
@@ -94,7 +96,7 @@ impl Region<'_> {
         if free == 1 << BLOCK_SHIFT {
             return self.join_whole(block, migrate_type);
         }
-        for_each_run(&map, |order, runs| self.count(order, u64::from(runs)));
+        for_each_run(map, |order, runs| self.count(order, u64::from(runs)));
     }
 }
 

@@ -12,8 +12,8 @@ use crate::summary::{MOST_REGIONS, Summary};
 /// and CPUs meet each other less where they are small.
 const LEAST_ROWS: usize = 4;
 
-/// A zone's metadata: a [`Pageblock`](pageblock_frame::Pageblock) for each 512 frames, a state byte a frame, and for each region its lock, its skip
-/// bits and its `FreeArea`.
+/// A zone's metadata: a [`Pageblock`](pageblock_frame::Pageblock) for each 512 frames, a state byte a frame, and for
+/// each region its lock, its skip bits and its `FreeArea`.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -82,7 +82,7 @@ impl Shape {
 }
 
 impl<'m> ZoneStorage<'m> {
-    /// Bytes that [`carve`](Self::carve) takes at most, whatever the alignment of what it takes from.
+    /// Bytes that [`carve`](Self::carve) takes at most, whatever the alignment of the bytes it takes from.
     #[must_use]
     pub const fn bytes(span: PfnRange, max_order: Order) -> usize {
         let shape = Shape::of(span, max_order);
@@ -131,7 +131,7 @@ fn add_region<'m, 's>(regions: &'s mut Slots<'m, Lock<Region<'m>>>) -> Option<&'
     Some(regions.push(empty)?.get_mut())
 }
 
-/// What is left of a zone's storage after some regions.
+/// Rest of a zone's storage after some regions.
 struct Rest<'m> {
     blocks: Pageblocks<'m>,
     words: &'m mut [u64],

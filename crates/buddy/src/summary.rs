@@ -60,7 +60,7 @@ impl Summary {
         self.moves.load(Ordering::Acquire)
     }
 
-    /// The lowest region with a pageblock of a type whose largest order is the smallest from `order` to 8, and that
+    /// The lowest region with a pageblock of a type that has the smallest largest order from `order` to 8, and that
     /// order.
     #[inline]
     pub(crate) fn most_fragmented(&self, migrate_type: MigrateType, order: u32) -> Option<Found> {

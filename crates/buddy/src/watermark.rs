@@ -195,12 +195,12 @@ impl Zone<'_> {
         mark.load(Ordering::Relaxed) + self.boost()
     }
 
-    /// True if the zone can serve a block of `order` and keep more than `mark` frames, plus what it keeps from requests
-    /// limited to zone `limit` (`__zone_watermark_ok()`, Linux 6.1). Takes the zone lock for orders above 0.
+    /// True if the zone can serve a block of `order` and keep more than `mark` frames, plus the frames it keeps from
+    /// requests limited to zone `limit` (`__zone_watermark_ok()`, Linux 6.1). Takes the zone lock for orders above 0.
     #[must_use]
     pub fn watermark_ok(&self, order: Order, mark: u64, limit: ZoneKind, flags: AllocFlags) -> bool {
         if order == Order::ZERO && !flags.intersects(AllocFlags::RESERVES) {
-            // Nothing but free frames counts, less what this request may not touch.
+            // Nothing but free frames counts, less those that this request may not touch.
             let unusable = self.unusable_free(flags);
             let floor = mark + self.marks.reserve[limit.index()].load(Ordering::Relaxed);
             return self.free_frames().saturating_sub(unusable) > floor;

@@ -1,7 +1,7 @@
 //! Runs of wholly free pageblocks: blocks of order 9 and above.
 //!
 //! The wholly free pageblocks of a type are a set of bits, 64 pageblocks a word; a run of `2^(o-9)` of them is a block
-//! of order `o`, up to the zone's largest. What is true of frames in a word is true of pageblocks in one: the
+//! of order `o`, up to the zone's largest. The rules of frames in a word hold for pageblocks in one: the
 //! decomposition into maximal runs is unique, and merging follows from the bits.
 
 use pageblock_frame::runs::{self, Run};
@@ -153,7 +153,7 @@ impl Region<'_> {
         true
     }
 
-    /// Takes one wholly free pageblock out of its set, wherever in a run it is. What remains of the run is recounted.
+    /// Takes one wholly free pageblock out of its set, wherever in a run it is. The rest of the run is recounted.
     pub(crate) fn leave_whole(&mut self, block: u32, migrate_type: MigrateType) {
         let set = FreeAreaId::whole(migrate_type);
         self.count_runs_of(set, block / 64, u64::MAX);

@@ -8,7 +8,7 @@ use crate::region::{BLOCK_SHIFT, Region};
 /// As many frames as a word of a free map describes.
 pub(crate) type Word = [u32; WORD_FRAMES as usize];
 
-/// The word of the free maps, counted from the zone's base, whose frames these are, in ascending or in descending
+/// The word of the free maps, counted from the zone's base, that these frames belong to, in ascending or in descending
 /// order. Such frames go back through [`Zone::free_bulk`](crate::Zone::free_bulk) at the price of a few.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! A zone: its regions, what can be read without a lock, and the operations on single pageblocks.
+//! A zone: its regions, data that can be read without a lock, and the operations on single pageblocks.
 
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Interrupts, IrqGuard, Lock, Ordering};
 use pageblock_frame::trace::Event;
@@ -19,7 +19,7 @@ use crate::storage::{Shape, ZoneStorage, base_of};
 use crate::summary::Summary;
 use crate::watermark::Marks;
 
-/// What a zone is made of.
+/// Parts of a zone.
 ///
 /// ```
 /// use pageblock_buddy::ZoneConfig;
@@ -54,7 +54,7 @@ impl ZoneConfig {
         Self { kind, node, span, max_order: Order::MAX, policy: Policy::new(), boost: BoostRule::off(), stall_order: 0 }
     }
 
-    /// Refuses what no zone can be.
+    /// Refuses impossible zones.
     fn check(&self) -> Result<(), ZoneError> {
         if self.span.is_empty() {
             return Err(ZoneError::EmptySpan);
@@ -91,7 +91,7 @@ pub enum Unreserve {
 /// | field | legal values | changed by |
 /// |---|---|---|
 /// | `regions` | the invariants of `Region` | the holder of a region's lock |
-/// | `summary` | what the regions' free areas have, exact while a region's lock is free | the holder of a region's lock |
+/// | `summary` | the contents of the regions' free areas, exact while a region's lock is free | the holder of a region's lock |
 /// | `free`, `free_cma`, `highatomic`, `whole` | sums over the regions, up to changes that are not published yet | the same |
 /// | `opened`, `opened_end` | 0 to the number of frames; only grow | the holder of a region's lock |
 /// | `present`, `managed` | sums over the regions | the CPU that releases memory |
@@ -211,7 +211,7 @@ impl<'m> Zone<'m> {
         })
     }
 
-    /// Adds what has changed in a region to the zone's totals and to its summary: the last act of each holder of the
+    /// Adds a region's changes to the zone's totals and to its summary: the last act of each holder of the
     /// region's lock.
     #[inline]
     pub(crate) fn publish(&self, region: &mut Region<'_>) {
@@ -267,7 +267,7 @@ impl<'m> Zone<'m> {
         }
         let now = region.offset + region.blocks.opened_frames() as u32;
         self.publish(&mut region);
-        // Release: what this CPU has seen written is seen by a CPU that reads the number. Regions below have been
+        // Release: a CPU that reads the number sees all writes that this CPU has seen. Regions below have been
         // opened before.
         self.opened.fetch_max(now, Ordering::AcqRel).max(now)
     }
@@ -382,7 +382,7 @@ impl<'m> Zone<'m> {
         Pfn::new(self.base.as_u64() + u64::from(index))
     }
 
-    /// Withholds the pageblock that holds `pfn` from allocation; what is free in it no longer counts as free.
+    /// Withholds the pageblock that holds `pfn` from allocation; its free frames no longer count as free.
     ///
     /// # Errors
     /// [`IsolateError`]; nothing has changed.
@@ -406,7 +406,7 @@ impl<'m> Zone<'m> {
         self.on_pageblock::<P>(pfn, |region, block| region.retype(block, migrate_type))
     }
 
-    /// What the pageblock that holds `pfn` is for (`get_pageblock_migratetype()`); `None` outside the zone.
+    /// Purpose of the pageblock that holds `pfn` (`get_pageblock_migratetype()`); `None` outside the zone.
     #[must_use]
     pub fn block_type(&self, pfn: Pfn) -> Option<MigrateType> {
         let index = self.index_of(pfn)?;
@@ -517,7 +517,7 @@ impl<'m> Zone<'m> {
         self.boost
     }
 
-    /// What the frames are, by zone-relative index.
+    /// States of the frames, by zone-relative index.
     #[must_use]
     #[inline]
     pub const fn states(&self) -> StateView<'m> {
@@ -528,7 +528,7 @@ impl<'m> Zone<'m> {
     ///
     /// # Safety
     /// 1. A frame's byte is written only on behalf of the frame's holder.
-    /// 2. What is written is true: the frame heads a block of this order, and the holder has all of it.
+    /// 2. The written state is true: the frame heads a block of this order, and the holder has all of it.
     #[must_use]
     #[expect(unsafe_code, reason = "the caller's word for what it writes")]
     #[inline]

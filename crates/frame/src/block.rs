@@ -162,7 +162,7 @@ impl Pageblock {
         self.top
     }
 
-    /// What the map says of [`presence`](Self::presence) and [`top`](Self::top): they are compared with it by checks.
+    /// [`presence`](Self::presence) and [`top`](Self::top) by the map: checks compare them with it.
     #[must_use]
     pub fn recomputed(&self) -> Self {
         let mut found = self.clone();
@@ -180,7 +180,7 @@ impl Pageblock {
         self.migrate_type
     }
 
-    /// Changes it; what is free is then free as that.
+    /// Changes it; free frames are then free as that.
     #[inline]
     pub const fn set_migrate_type(&mut self, migrate_type: MigrateType) {
         self.migrate_type = migrate_type;
@@ -260,7 +260,7 @@ impl Pageblock {
         self.obstacle = obstacle;
     }
 
-    /// Forgets what scanners left.
+    /// Clears the scanners' notes.
     pub const fn forget_notes(&mut self) {
         (self.note, self.obstacle, self.part_note) = (0, None, 0);
     }

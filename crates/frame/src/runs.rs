@@ -1,8 +1,8 @@
 //! Runs of set bits: arithmetic on the words of a free map, and of sets of wholly free pageblocks.
 //!
 //! A word is 64 frames. A *run* of order `o` is an aligned group of `2^o` set bits; the *exact* runs are the maximal
-//! ones, the blocks into which the word decomposes. A whole pageblock is eight words, whose full words are again a set
-//! of bits (`full`), in which runs of orders 6 to 9 are found in the same way.
+//! ones, the blocks into which the word decomposes. A whole pageblock is eight words, and its full words are again a
+//! set of bits (`full`), in which runs of orders 6 to 9 are found in the same way.
 
 use crate::BLOCK_WORDS;
 

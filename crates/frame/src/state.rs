@@ -362,7 +362,7 @@ impl<'m> StateTable<'m> {
     }
 }
 
-/// What the frames of a run are, for reading: see [`StateTable`].
+/// States of the frames of a run, for reading: see [`StateTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct StateView<'m> {
     bytes: &'m [MaybeUninit<AtomicU8>],

@@ -53,7 +53,8 @@ impl<P: Platform> Request<P> {
         Ok(Self { order, gfp, migrate_type: gfp.migrate_type(), limit, inner, list })
     }
 
-    /// The first attempt, then the ladder. What is owed to the block is the caller's, who makes its handle first.
+    /// The first attempt, then the ladder. The work owed to the block is left to the caller, which makes its handle
+    /// first.
     #[inline]
     pub(crate) fn run(&self) -> Result<Pfn, AllocError> {
         if slowpath::is_refused_again(self) {

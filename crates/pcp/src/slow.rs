@@ -252,7 +252,7 @@ impl<P: Platform> PcpLists<'_, P> {
         let order = list.order();
         #[expect(unsafe_code, reason = "the list holds the blocks")]
         let given = lists.take_oldest(list, blocks, |oldest| {
-            // SAFETY: what is on a list is listed for it, is on no other, and is taken off here.
+            // SAFETY: a block on a list is listed for it, is on no other, and is taken off here.
             let given = unsafe {
                 match self.config.tuning {
                     Tuning::Bounded => self.zone.free_some::<P>(order, oldest),

@@ -18,8 +18,8 @@
 //!   those of others.
 //!
 //! # Where `unsafe` is
-//! In [`host`], [`owners`] and [`simulated`] (the platform promises, and storage that outlives its content) and in the adapter
-//! for a peer with a free that is an `unsafe fn`. Each block says why.
+//! In [`host`], [`owners`] and [`simulated`] (the platform promises, and storage that outlives its content) and in the
+//! adapter for a peer with a free that is an `unsafe fn`. Each block says why.
 
 #![deny(unsafe_code)]
 

@@ -16,7 +16,8 @@ impl Write for Console {
 /// Taken by the CPU that prints.
 static PRINTING: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line, after those of other CPUs. A CPU that is interrupted or faults while it prints does not wait for ever.
+/// Prints a line, after those of other CPUs. A CPU that is interrupted or faults while it prints does not wait for
+/// ever.
 pub fn print_line(line: fmt::Arguments<'_>) {
     let taken = (0..10_000_000).any(|_| !PRINTING.swap(true, Ordering::Acquire));
     let _ = writeln!(Console, "{line}");

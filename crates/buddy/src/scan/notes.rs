@@ -1,4 +1,5 @@
-//! What scanners leave with pageblocks that could not be emptied, so as not to read them again for the same answer.
+//! Notes that scanners leave with pageblocks that could not be emptied, so as not to read them again for the same
+//! answer.
 //!
 //! They are the fields `note`, `obstacle` and `part_note` of a [`Pageblock`], written under the region's lock.
 
@@ -37,17 +38,17 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
         region.blocks.get(block).and_then(Pageblock::obstacle)
     }
 
-    /// Forgets what was left with the pageblocks `first + i` for which bit `i` of `which` is set.
+    /// Clears the notes of the pageblocks `first + i` for which bit `i` of `which` is set.
     pub fn forget_notes(&self, first: u32, which: u64) {
         self.change(first, which, |_, b| b.forget_notes());
     }
 
-    /// Forgets what was left with all pageblocks.
+    /// Clears the notes of all pageblocks.
     pub fn clear_notes(&self) {
         for first in (0..self.blocks()).step_by(LOOKS_PER_HOLD as usize) {
             let Some(Looked { mut region, block }) = self.lock(first) else { return };
             for block in block..block + LOOKS_PER_HOLD {
-                // What has not been opened has no notes.
+                // A pageblock that has not been opened has no notes.
                 if region.blocks.unopened(block).is_none()
                     && let Some(b) = region.blocks.get_mut(block)
                 {

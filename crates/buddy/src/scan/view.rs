@@ -1,4 +1,4 @@
-//! What a scanner sees and holds: plain values.
+//! A scanner's view and holdings: plain values.
 
 use pageblock_frame::runs::for_each_run;
 use pageblock_frame::{BLOCK_WORDS, MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock, StateByte};
@@ -31,7 +31,7 @@ pub struct BlockView {
     pub free: u16,
     /// Frames that belong to the allocator.
     pub managed: u16,
-    /// What it is for; of a withheld pageblock, what it was for.
+    /// Its purpose; of a withheld pageblock, the former one.
     pub migrate_type: MigrateType,
     /// Withheld from allocation, by whomever.
     pub withheld: bool,
@@ -44,7 +44,7 @@ pub struct BlockView {
 }
 
 impl BlockView {
-    /// Frames in somebody's hands.
+    /// Frames that are held.
     #[must_use]
     pub const fn used(&self) -> u16 {
         self.managed.saturating_sub(self.free)
@@ -97,7 +97,7 @@ pub fn count_free_blocks(map: &[u64; BLOCK_WORDS]) -> u32 {
 pub struct Held {
     /// First frame.
     pub index: u32,
-    /// What the frame was before it was taken out.
+    /// State of the frame before it was taken out.
     pub state: StateByte,
 }
 
@@ -109,7 +109,7 @@ impl Held {
     }
 }
 
-/// Who could serve a request from the free lists.
+/// Types that could serve a request from the free lists.
 ///
 /// ```
 /// use pageblock_buddy::Servable;
@@ -117,11 +117,11 @@ impl Held {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Servable {
-    /// Nobody.
+    /// None.
     No,
     /// Another type, from a wholly free pageblock.
     WholeBlock,
-    /// Another type, whose pageblock the request may take over.
+    /// Another type: the request may take its pageblock over.
     Claimable,
     /// The request's own type.
     Own,

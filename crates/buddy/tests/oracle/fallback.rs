@@ -391,8 +391,8 @@ fn in_linux_what_was_free_in_an_unclaimed_pageblock_is_lent_and_what_is_freed_la
     assert_eq!(seen, [true, false, false, false, false, false, false, false]);
 }
 
-/// Since Linux 6.15: the pageblock with the largest free block is claimed if that pays, else the next; where none is, the smallest block
-/// serves, and what is left of a larger one stays with its type.
+/// Since Linux 6.15: the pageblock with the largest free block is claimed if that pays, else the next; where none is,
+/// the smallest block serves, and what is left of a larger one stays with its type.
 #[test]
 fn newer_rules_claim_or_take_the_smallest() {
     let scene = Scene::new(&[Movable, Reclaimable, Reclaimable], Policy::linux_6_18());

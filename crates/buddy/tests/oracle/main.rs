@@ -1,4 +1,5 @@
-//! Zones against what knows nothing of buddies: the testkit's oracle, and the conformance suite; and zones at their ends.
+//! Zones against what knows nothing of buddies: the testkit's oracle, and the conformance suite; and zones at their
+//! ends.
 
 mod conformance;
 mod deferred;

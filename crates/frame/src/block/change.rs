@@ -1,6 +1,6 @@
-//! What changes a pageblock's free frames: all writers of its map, and of what is derived from it.
+//! Changes of a pageblock's free frames: all writers of its map, and of the values derived from it.
 //!
-//! Each says what the change means for others: which free block was cut or came to be, and how the largest order
+//! Each reports the effects of the change: which free block was cut or came to be, and how the largest order
 //! changed. A block that is cut leaves one free block of each order between; one that comes back takes one of each.
 
 use core::mem::offset_of;
@@ -42,8 +42,8 @@ impl TopChange {
     }
 }
 
-/// A block that has been taken. The rest of the free block that it was part of is free: one block of each order from its
-/// own to one below that of the whole.
+/// A block that has been taken. The rest of the free block that it was part of is free: one block of each order from
+/// its own to one below that of the whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
     /// Its first frame, counted from the pageblock's.
@@ -71,7 +71,7 @@ pub struct WordGiven {
     pub before: u64,
     /// And after.
     pub after: u64,
-    /// What a word that has become full means, as a block of 64 frames; of another, the largest order only.
+    /// Effect of a word that has become full, as a block of 64 frames; of another, the largest order only.
     pub given: Given,
 }
 
@@ -133,7 +133,7 @@ impl Pageblock {
         self.free = self.free.wrapping_sub(1 << order);
         let last = exact & exact.wrapping_sub(1) == 0;
         let presence = presence & !(u64::from(last) << (from * BLOCK_WORDS as u32 + word));
-        // What is left of the run: one block of each order from `order` to `from - 1`.
+        // The rest of the run: one block of each order from `order` to `from - 1`.
         let parts = presence::below(from) & !presence::below(order);
         self.presence = presence | parts << word;
         // Its last block of the largest order may have gone.
@@ -188,8 +188,8 @@ impl Pageblock {
         self.refresh_top()
     }
 
-    /// Gives a block of `order < 6` back whose buddy is not free, so that nothing merges. `None`, with nothing changed,
-    /// if it is.
+    /// Gives a block of `order < 6` back beside a buddy that is not free, so that nothing merges. `None`, with nothing
+    /// changed, if it is.
     #[inline]
     pub fn give_alone(&mut self, place: u32, order: u32) -> Option<TopChange> {
         let (word, at) = ((place >> WORD_ORDER) as usize % BLOCK_WORDS, place % WORD_FRAMES);
@@ -203,7 +203,7 @@ impl Pageblock {
         Some(self.raise(order))
     }
 
-    /// Gives a block of `order < 9` back, none of whose frames is free.
+    /// Gives a block of `order < 9` back, without a free frame.
     #[inline]
     pub fn give(&mut self, place: u32, order: u32) -> Given {
         if order >= WORD_ORDER { self.give_words(place, order) } else { self.give_bits(place, order) }
@@ -245,7 +245,7 @@ impl Pageblock {
         self.merge_words(word, order)
     }
 
-    /// Gives a word back, none of whose frames is free: [`give`](Self::give) of 64 frames.
+    /// Gives a word back, without a free frame: [`give`](Self::give) of 64 frames.
     #[inline]
     pub fn give_full_word(&mut self, word: usize) -> Given {
         self.map[word % BLOCK_WORDS] = u64::MAX;
@@ -296,7 +296,7 @@ impl Pageblock {
         WordGiven { before, after, given }
     }
 
-    /// Counts frames whose bits have been [set](super::Visited::set), of which the presence does not know.
+    /// Counts frames with bits that have been [set](super::Visited::set), of which the presence does not know.
     #[inline]
     pub fn count_loose(&mut self, frames: u16) {
         // One addition for both numbers, neither of which is ever above 512.
@@ -356,8 +356,8 @@ impl Pageblock {
     }
 
     /// Changes any frames: those of `map` are free afterwards, and all that is derived is computed anew.
-    pub fn replace_map(&mut self, map: [u64; BLOCK_WORDS]) {
-        self.map = map;
+    pub fn replace_map(&mut self, map: &[u64; BLOCK_WORDS]) {
+        self.map = *map;
         let found = self.recomputed();
         self.presence = found.presence;
         self.free = found.free;
@@ -366,7 +366,7 @@ impl Pageblock {
     }
 }
 
-/// What [`Pageblock::fill`] makes of all frames.
+/// State that [`Pageblock::fill`] gives to all frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fill {
     /// They are free.

@@ -1,5 +1,5 @@
-//! A pageblock's presence: for each word of its map the orders of the blocks into which the word's free frames decompose,
-//! as one number, in which the words that have a block of an order are a byte.
+//! A pageblock's presence: for each word of its map the orders of the blocks into which the word's free frames
+//! decompose, as one number, in which the words that have a block of an order are a byte.
 
 use core::num::NonZeroU64;
 

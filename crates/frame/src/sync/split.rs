@@ -1,4 +1,4 @@
-//! 64-bit figures on targets whose largest atomic has 32 bits: two halves, each an atomic of its own.
+//! 64-bit figures on targets with atomics of at most 32 bits: two halves, each an atomic of its own.
 //!
 //! `portable-atomic`'s default is no way out: it takes a lock with interrupts on, and an interrupt handler that counts
 //! waits for ever for the code that it interrupted.

@@ -142,8 +142,8 @@ impl Machine {
         self.fetch(file, stream.ahead, stream);
     }
 
-    /// A page is not there. One that the next window would have begun with goes on with it; else a reader that goes on begins
-    /// with a small window, and one that jumps gets its page alone.
+    /// A page is not there. One that the next window would have begun with goes on with it; else a reader that goes on
+    /// begins with a small window, and one that jumps gets its page alone.
     fn read_missing(&self, file: FileId, page: u32, stream: &mut Stream) {
         let sequential = page == stream.next;
         stream.window = match stream.window {
@@ -288,7 +288,8 @@ mod tests {
         assert_eq!(machine.cached(file), 129, "and begins anew where it goes on");
     }
 
-    /// The reader of a window that is on its way waits for its own page only, and the next window is asked for meanwhile.
+    /// The reader of a window that is on its way waits for its own page only, and the next window is asked for
+    /// meanwhile.
     #[test]
     fn windows_are_asked_for_before_they_are_needed() {
         let machine = Machine::boot(&Setup { reads_ahead: true, ..Setup::small() }).unwrap();

@@ -1,12 +1,13 @@
-//! Pages of files on their way from the disk: read ahead of their reader, who waits for a page only when it comes to it.
+//! Pages of files on their way from the disk: read ahead of their reader, who waits for a page only when it comes to
+//! it.
 //!
 //! ```text
 //! window     ▏ pages 4 to 11   ▏ pages 12 to 27
 //! marker      ▲ page 4: the reader comes here, and the next window is asked for
 //! ```
-//! A page is not given up while it is loading (`PG_locked`). From then until it is used it is like any other page that was never
-//! used, and may be gone when its reader comes. The marker goes with its page, and the next window with the marker: then the
-//! reader misses a page, and begins with a small window again (`ondemand_readahead()`).
+//! A page is not given up while it is loading (`PG_locked`). From then until it is used it is like any other page that
+//! was never used, and may be gone when its reader comes. The marker goes with its page, and the next window with the
+//! marker: then the reader misses a page, and begins with a small window again (`ondemand_readahead()`).
 
 use std::collections::BTreeMap;
 

@@ -7,8 +7,8 @@ use super::tokens::be64;
 use super::{Cells, DeviceTree, Loaded, is_memory, is_reserved, number};
 use crate::region::{PhysRange, Region, RegionKind};
 
-/// The regions of a tree: one walk over its nodes, then the list of reservations, then blob, kernel and ramdisk. One loop and a
-/// few words rather than adapters, since a boot stack holds it.
+/// The regions of a tree: one walk over its nodes, then the list of reservations, then blob, kernel and ramdisk. One
+/// loop and a few words rather than adapters, since a boot stack holds it.
 #[derive(Clone, Debug)]
 pub(super) struct Regions<'a> {
     tree: DeviceTree<'a>,

@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 
 use crate::{Config, CpuId, InitError, PageAllocator, PerCpuPtr, Platform, Region};
 
-/// A machine whose CPUs are threads and whose memory is the program's own. A thread takes a free CPU when it first
+/// A machine with threads for CPUs and the program's own memory. A thread takes a free CPU when it first
 /// needs one, and gives it up when it ends. With `CPU_WORD`, each CPU keeps the allocator's word in a thread-local
 /// variable ([`Platform::CPU_WORD`]).
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ pub struct Hosted<const CPU_WORD: bool = true>;
 
 /// The alignment of memory: the largest block's.
 const ALIGN: usize = 128 << 20;
-/// The physical address of the memory that was booted first: above what 32-bit devices reach, so that all of it is one
-/// zone.
+/// The physical address of the memory that was booted first: above the reach of 32-bit devices, so that all of it is
+/// one zone.
 const FIRST: usize = 8 << 40;
 /// The distance from physical to virtual addresses, modulo 2^64.
 static DISTANCE: OnceLock<usize> = OnceLock::new();
@@ -62,7 +62,7 @@ unsafe impl<const CPU_WORD: bool> Platform for Hosted<CPU_WORD> {
     }
 }
 
-/// A machine whose CPUs are threads and whose frames are only numbers, for
+/// A machine with threads for CPUs and bare numbers for frames, for
 /// [`init_simulated`](PageAllocator::init_simulated).
 ///
 /// ```

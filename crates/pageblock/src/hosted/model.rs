@@ -81,7 +81,7 @@ pub struct Branch {
     pub times: u64,
 }
 
-/// What an exploration did.
+/// Counts of an exploration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Explored {
     /// Executions: under loom every interleaving within its bounds, else 1.
@@ -119,7 +119,7 @@ impl Model {
         self
     }
 
-    /// Executes the model in every interleaving; without `--cfg loom` once. Prints and returns what was met.
+    /// Executes the model in every interleaving; without `--cfg loom` once. Prints and returns the branches met.
     ///
     /// # Panics
     /// If an execution does, if an allocator is not sound at the end of one, or if a branch was never met under loom.
@@ -198,7 +198,7 @@ impl<R> Drop for Started<R> {
     }
 }
 
-/// One execution of a model, whose own thread is CPU 0.
+/// One execution of a model; its own thread is CPU 0.
 #[derive(Debug)]
 pub struct Run {
     found: Arc<Mutex<Explored>>,
@@ -236,7 +236,7 @@ impl Run {
         allocator
     }
 
-    /// CPUs 0, 1, … do this at the same time to a state that they share; what each returns. This thread is CPU 0 and
+    /// CPUs 0, 1, … do this at the same time to a state that they share; returns all results. This thread is CPU 0 and
     /// does the first.
     ///
     /// # Panics
@@ -249,7 +249,8 @@ impl Run {
         assert!(N <= Cpus::MAX_CPUS, "a model has at most {} CPUs", Cpus::MAX_CPUS);
         let state = Arc::new(state);
         let mut cpu = 0;
-        // Should one panic, here or there, the others are waited for: a CPU that still ran would be two in the next model.
+        // Should one panic, here or there, the others are waited for: a CPU that still ran would be two in the next
+        // model.
         let mut started = work.map(|work| {
             cpu += 1;
             let state = state.clone();

@@ -31,7 +31,7 @@ pub(super) struct Store<'m> {
     borrows: PhantomData<(&'m AtomicU8, &'m mut Tune)>,
 }
 
-/// Writes an idle area whose body is to be set up. A function of its own, since the area is on its stack for a moment.
+/// Writes an idle area, with its body to be set up. A function of its own, since the area is on its stack for a moment.
 ///
 /// # Safety
 /// The memory is the caller's, and has room for an area.

@@ -4,8 +4,8 @@
 //! CPU 0  ──work──▶│ waits │ holds the lock ▏──work──▶
 //! CPU 1  ──work──▶▏holds the lock │──work──▶
 //! ```
-//! A CPU that comes to the lock while another holds it waits until that one is done, and pays for the line that comes from
-//! there. The clock that is behind runs next, so that events happen in the order of time.
+//! A CPU that comes to the lock while another holds it waits until that one is done, and pays for the line that comes
+//! from there. The clock that is behind runs next, so that events happen in the order of time.
 
 use super::frames::MOST_CPUS;
 

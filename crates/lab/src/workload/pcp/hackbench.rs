@@ -163,8 +163,8 @@ impl<F: Frames> Run<'_, F> {
         }
     }
 
-    /// Runs tasks until all have ended: on the CPU whose clock is behind, one of its tasks at random. Now and then one is
-    /// moved to another CPU; a CPU without tasks pulls one from the longest queue.
+    /// Runs tasks until all have ended: on the CPU whose clock is behind, one of its tasks at random. Now and then one
+    /// is moved to another CPU; a CPU without tasks pulls one from the longest queue.
     fn schedule(&mut self) {
         let mut queues: Vec<Vec<usize>> = vec![Vec::new(); self.config.cpus as usize];
         for (number, task) in self.tasks.iter().enumerate().filter_map(|(number, task)| Some((number, task.as_ref()?)))
