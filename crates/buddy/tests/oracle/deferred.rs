@@ -1,11 +1,13 @@
 //! Metadata of pageblocks that were never allocated does not exist: what was in its memory before means nothing.
 
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 use pageblock_testkit::simulated::SimulatedZone;
 
 use pageblock_buddy::{Absent, FreeError, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::{
-    AllocFlags, Carver, FrameState, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, StateByte, ZoneKind,
+    AllocFlags, Carver, FrameState, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, Platform, StateByte,
+    ZoneKind,
 };
 use pageblock_testkit::host::Quiet;
 
@@ -83,4 +85,32 @@ fn the_number_of_opened_frames_follows() {
         let _ = zone.opened_frames::<Quiet>();
     }
     assert_eq!((u64::from(zone.opened_frames::<Quiet>()), zone.check()), (FRAMES, Ok(())));
+}
+
+/// As [`Quiet`], where a simultaneous free is told.
+struct Hardened;
+
+// SAFETY: one CPU, no interrupts, no memory behind the frames.
+unsafe impl Platform for Hardened {
+    const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
+    const HARDENED: bool = true;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+}
+
+#[test]
+fn blocks_of_a_refused_range_can_still_be_freed() {
+    let zone = zone();
+    zone.release_simulated::<Hardened>(frames(0, FRAMES)).unwrap();
+    let [first, second] = [(); 2].map(|()| zone.alloc::<Hardened>(PAGEBLOCK_ORDER, MOVABLE, NONE).unwrap());
+    assert_eq!(second, first.add(512));
+    let range = PfnRange::new(first, second.add(513));
+    assert_eq!(zone.free_range_simulated::<Hardened>(range), Err(FreeError::NotAllocated), "its last frame is free");
+    for block in [first, second] {
+        assert_eq!(zone.free_simulated::<Hardened>(block, PAGEBLOCK_ORDER), Ok(()));
+    }
+    assert_eq!((zone.free_frames(), zone.check()), (FRAMES, Ok(())));
 }
