@@ -9,6 +9,7 @@ use pageblock_frame::{AllocFlags, Gfp, Hooks, MigrateType, Order, Platform, Zone
 use crate::compactor::Compactor;
 use crate::defer::Proof;
 use crate::request::{Outcome, Priority, Request};
+use crate::run::Captured;
 
 /// A zone together with compaction's memory of it.
 ///
@@ -106,9 +107,11 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
         best.result = best.result.max(outcome.result);
         if outcome.result == CompactResult::Success {
             best.captured = outcome.captured;
+            let captured = Captured::<P>::hold(zone, outcome.captured, order);
             if compactor.config().era().defer_each_zone() {
                 compactor.defer_reset::<P>(zone, order, Proof::Watermark);
             }
+            captured.arrived();
             break;
         }
         let failed = matches!(outcome.result, CompactResult::Complete | CompactResult::PartialSkipped);

@@ -1,9 +1,11 @@
 //! One run over a zone: by occupancy, or with the two scanners.
 
+use core::marker::PhantomData;
+
 use pageblock_buddy::{Patience, Zone};
 use pageblock_frame::migration::{Migrate, MigrateMode};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
-use pageblock_frame::{Hooks, Order, Platform, ZoneKind};
+use pageblock_frame::{Hooks, Order, Pfn, Platform, ZoneKind};
 
 use crate::compactor::Compactor;
 use crate::config::Search;
@@ -46,10 +48,41 @@ impl Compactor {
             Search::Occupancy => occupancy::run(self, migration, request),
             Search::Linear | Search::FreeLists => linear::run(self, migration, request),
         };
+        let captured = Captured::<P>::hold(zone, outcome.captured, request.order.unwrap_or_default());
         self.counters.add_run(&outcome.counts, request.origin);
         let nanoseconds = P::hooks().now().saturating_sub(began);
         let Outcome { result: status, counts, .. } = outcome;
         self.trace_run::<P>(CompactEvent::End { at, status, counts, nanoseconds });
+        captured.arrived();
         outcome
+    }
+}
+
+/// The block that a run has captured, on its way to the caller. Freed if a hook unwinds meanwhile.
+pub(crate) struct Captured<'z, 'm, P: Platform> {
+    zone: &'z Zone<'m>,
+    pfn: Option<Pfn>,
+    order: Order,
+    platform: PhantomData<P>,
+}
+
+impl<'z, 'm, P: Platform> Captured<'z, 'm, P> {
+    pub(crate) const fn hold(zone: &'z Zone<'m>, pfn: Option<Pfn>, order: Order) -> Self {
+        Self { zone, pfn, order, platform: PhantomData }
+    }
+
+    /// The caller has it.
+    pub(crate) fn arrived(mut self) {
+        self.pfn = None;
+    }
+}
+
+impl<P: Platform> Drop for Captured<'_, '_, P> {
+    fn drop(&mut self) {
+        if let Some(pfn) = self.pfn {
+            // SAFETY: the run took it, and nothing else knows of it.
+            #[expect(unsafe_code, reason = "a block that was captured here")]
+            let _ = unsafe { self.zone.free::<P>(pfn, self.order) };
+        }
     }
 }

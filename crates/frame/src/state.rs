@@ -5,7 +5,7 @@
 //! path of a free, the migrate scanner) see a recent value, and must cope with a stale one.
 //!
 //! Only a block's **head** carries information. That a frame is inside an allocated block is derived from the heads
-//! below it ([`StateTable::head_of`]), on the error path and in scanners.
+//! below it ([`StateView::head_of`]), on the error path and in scanners.
 //!
 //! | byte | [`FrameState`] | legal next | written by |
 //! |---|---|---|---|

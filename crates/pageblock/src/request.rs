@@ -232,15 +232,16 @@ impl<P: Platform> Request<P> {
 }
 
 /// A block that has been taken and has no handle yet. Freed if a hook unwinds meanwhile.
-struct Underway<P: Platform> {
-    inner: &'static Inner<P>,
-    pfn: Pfn,
-    order: Order,
+pub(crate) struct Underway<P: Platform> {
+    pub(crate) inner: &'static Inner<P>,
+    pub(crate) pfn: Pfn,
+    pub(crate) order: Order,
 }
 
 impl<P: Platform> Underway<P> {
+    /// Hands the block on: hooks come later, or there is a handle.
     #[inline(always)]
-    fn arrived(self) -> Pfn {
+    pub(crate) fn arrived(self) -> Pfn {
         core::mem::ManuallyDrop::new(self).pfn
     }
 }

@@ -4,10 +4,14 @@
 use pageblock_testkit::simulated::SimulatedZone;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 
-use pageblock_compaction::{CompactZone, Compactor, Config, Kcompactd, Kswapd, Next, Origin, Priority, Request};
+use pageblock_compaction::{
+    CompactZone, Compactor, Config, DirectRequest, Kcompactd, Kswapd, Next, Origin, Priority, Request, compact_zones,
+};
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode, MoveError, PutBack, Refusal};
-use pageblock_frame::{AllocFlags, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
+use pageblock_frame::trace::Event;
+use pageblock_frame::{AllocFlags, Gfp, Hooks, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 use pageblock_testkit::movables::{Disowned, Movables};
 
 use crate::common::{P, Scene, all_configs, order};
@@ -272,4 +276,67 @@ fn a_block_is_allocated_again_before_its_migrator_is_told() {
             assert!(scene.zone.free_frames() > free, "{name}: no block was put back, which shows nothing");
         }
     }
+}
+
+thread_local! {
+    /// Events until the hook unwinds.
+    static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// A platform with a trace hook that unwinds once.
+struct Startled;
+
+// SAFETY: one CPU, no interrupts, no memory behind the frames.
+unsafe impl Platform for Startled {
+    const MAX_CPUS: usize = 1;
+    const HAS_MEMORY: bool = false;
+
+    fn phys_to_virt(_: u64) -> NonNull<u8> {
+        NonNull::dangling()
+    }
+
+    fn hooks() -> impl Hooks {
+        Tracer
+    }
+}
+
+struct Tracer;
+
+impl Hooks for Tracer {
+    fn trace(&self, _: &Event) {
+        let left = LEFT.get();
+        LEFT.set(left.and_then(|left| left.checked_sub(1)));
+        if left == Some(0) {
+            std::panic::resume_unwind(Box::new("injected"));
+        }
+    }
+}
+
+/// Also the events after the capture, of the run and of the deferral that ends.
+#[test]
+fn no_event_that_unwinds_takes_a_block_with_it() {
+    let mut captured = 0;
+    for at in 0.. {
+        let scene = scene();
+        let compactor = Compactor::new(Config::default());
+        let direct = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
+        LEFT.set(Some(at));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
+            compact_zones::<Startled, _>(zones, &direct, &scene.owner)
+        }));
+        let over = LEFT.replace(None).is_some();
+        if let Ok(outcome) = &result
+            && let Some(pfn) = outcome.captured
+        {
+            captured += 1;
+            scene.zone.free_simulated::<P>(pfn, order(9)).unwrap();
+        }
+        recovered(&scene, result.is_err(), &format!("event {at}"));
+        if over {
+            break;
+        }
+        assert!(result.is_err(), "event {at}");
+    }
+    assert_eq!(captured, 1, "only the run without a fault ends with its block");
 }

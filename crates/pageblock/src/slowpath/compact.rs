@@ -6,6 +6,7 @@ use pageblock_frame::{Gfp, Hooks, MigrateType, Order, Pfn, Platform};
 
 use super::{Climb, ReclaimScope, SPINS, Step, drain_zones, give_up, got};
 use crate::error::AllocError;
+use crate::request::Underway;
 
 /// Compacts the zones of the list until one has a block (`__alloc_pages_direct_compact()`). Free frames on per-CPU
 /// lists are in the way as much as others: they are asked back first, and a synchronous attempt waits for them.
@@ -36,11 +37,14 @@ pub(super) fn attempt<P: Platform>(
     let zones = || request.zones().filter(|zone| zone.managed() > 0);
     let compact_zone = |zone| request.inner.compact_zone(zone);
     let outcome = compact_zones::<P, _>(zones().filter_map(compact_zone), &direct, &owner);
+    let under_way = |pfn, order| Underway { inner: request.inner, pfn, order };
+    let captured = outcome.captured.map(|pfn| under_way(pfn, direct.order));
     drop(scope);
     if let Some(zone) = outcome.captured.and_then(|pfn| request.inner.zone_of(pfn)) {
         request.inner.count_past_lists(zone, direct.order.frames());
     }
-    let pfn = outcome.captured.or_else(|| request.walk(climb.flags()));
+    let block = captured.or_else(|| request.walk(climb.flags()).map(|pfn| under_way(pfn, request.order)));
+    let pfn = block.as_ref().map(|block| block.pfn);
     let found = pfn.and_then(|pfn| request.inner.zone_of(pfn)).and_then(compact_zone);
     // A caller that leaves the block free may have been given another one, which is no proof that one of the order can
     // be had.
@@ -49,7 +53,7 @@ pub(super) fn attempt<P: Platform>(
         let at = accountable(preferred, found);
         settle::<P>(at, &direct, &outcome, if proved { Got::Block } else { Got::Nothing });
     }
-    (pfn, outcome)
+    (block.map(Underway::arrived), outcome)
 }
 
 /// Before reclaim, where that would be of little use: large blocks, and blocks that cannot be gathered by
