@@ -23,8 +23,8 @@ const PIPE_PAGES: usize = 16;
 /// Messages in a socket before the sender waits: 212,992 bytes, each counted as 768.
 const SOCKET_MESSAGES: usize = 277;
 
-/// Nanoseconds that a message takes at one of its ends: a system call and a copy, about 2,500 instructions. With 16
-/// groups the published machine needed 1.75 microseconds of CPU for both ends.
+/// Nanoseconds that a message takes at one of its ends: a system call and a copy, about 2,500 instructions. Chosen by
+/// the published time with 16 groups, 1.75 microseconds of CPU for both ends: absolute seconds there are no result.
 const MESSAGE: u64 = 850;
 /// Nanoseconds from one task to the next, and of a look at a task that sleeps.
 const SWITCH: u64 = 1_500;
