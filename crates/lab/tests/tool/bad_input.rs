@@ -5,20 +5,12 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Output, Stdio};
 
 use tempfile::TempDir;
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/small")
-}
-
-fn pageblock() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pageblock"));
-    command.env("TMPDIR", env!("CARGO_TARGET_TMPDIR")).current_dir(env!("CARGO_TARGET_TMPDIR"));
-    command
-}
+use crate::{fixture, pageblock};
 
 /// The status and what was said; a signal, a panic or a control character is a failure of the test.
 fn decent(name: &str, output: &Output) -> (i32, String) {

@@ -10,16 +10,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/small")
-}
-
-fn pageblock() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pageblock"));
-    // Reports that were not asked for go there.
-    command.env("TMPDIR", env!("CARGO_TARGET_TMPDIR")).current_dir(env!("CARGO_TARGET_TMPDIR"));
-    command
-}
+use crate::{fixture, pageblock};
 
 /// What a command that succeeds says, or one that fails.
 fn ended(command: &mut Command, success: bool) -> Output {
