@@ -152,10 +152,7 @@ impl<'z, 'm, P: Platform> ZoneScan<'z, 'm, P> {
             // Regions begin at multiples of this.
             let next = (at / LOOKS_PER_HOLD * LOOKS_PER_HOLD + LOOKS_PER_HOLD).min(end);
             let Some(Looked { region, block }) = self.lock(at) else { return };
-            let some = region.blocks.iter().skip(block as usize);
-            for (number, b) in (at..next).zip(some) {
-                visit(number, b);
-            }
+            region.blocks.for_each(block..block + (next - at), |number, b| visit(at + (number - block), b));
             at = next;
         }
     }

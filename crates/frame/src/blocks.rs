@@ -206,9 +206,45 @@ impl<'m> Pageblocks<'m> {
         self.missed
     }
 
-    /// Every pageblock, opened or not.
-    pub fn iter(&self) -> impl Iterator<Item = &Pageblock> {
-        (0..self.blocks.len() as u32).filter_map(|block| self.get(block))
+    /// A pageblock to be changed, if it has been opened.
+    #[must_use]
+    #[inline]
+    pub fn opened_mut(&mut self, block: u32) -> Option<&mut Pageblock> {
+        let line = self.blocks.get_mut(block as usize)?;
+        // SAFETY: it has been opened, and so written.
+        (block < self.prefix || self.states.is_opened(block)).then(|| unsafe { line.assume_init_mut() })
+    }
+
+    /// Changes some pageblocks, as far as they have been opened.
+    #[inline]
+    pub fn each_opened(&mut self, blocks: Range<u32>, mut change: impl FnMut(&mut Pageblock)) {
+        let first = blocks.start.max(self.prefix);
+        let end = blocks.end.min(self.prefix);
+        if let Some(lines) = self.blocks.get_mut(blocks.start as usize..end as usize) {
+            // SAFETY: all of them have been opened, and so written.
+            unsafe { lines.assume_init_mut() }.iter_mut().for_each(&mut change);
+        }
+        for block in first..blocks.end {
+            self.opened_mut(block).into_iter().for_each(&mut change);
+        }
+    }
+
+    /// Shows some pageblocks, opened or not, with their numbers, as far as there are any.
+    #[inline]
+    pub fn for_each(&self, blocks: Range<u32>, mut visit: impl FnMut(u32, &Pageblock)) {
+        let lines = self.blocks.get(blocks.start as usize..).unwrap_or_default();
+        let lines = lines.get(..blocks.len()).unwrap_or(lines);
+        let opened = self.prefix.saturating_sub(blocks.start) as usize;
+        for (i, line) in lines.iter().enumerate() {
+            let number = blocks.start + i as u32;
+            let unopened = if i < opened { None } else { self.states.opening(number) };
+            let b = match unopened {
+                Some(opening) if !opening.is_opened() => opening.line(),
+                // SAFETY: it has been opened, and so written.
+                _ => unsafe { line.assume_init_ref() },
+            };
+            visit(number, b);
+        }
     }
 
     /// State of a pageblock that has not been opened; `None` if it has.
@@ -306,8 +342,8 @@ mod tests {
             let states = blocks.states();
             assert!((0..40 * 512).all(|index| states.get(index) == StateByte::INSIDE && states.byte(index).is_none()));
             states.set(600, StateByte::HOLE);
-            assert_eq!((states.get(600), states.heads(512), states.eight(512)), (StateByte::INSIDE, 0, 0));
-            assert!(states.chunk(512).is_none() && !states.any_movable(0, 40 * 512) && states.head_of(9).is_none());
+            assert_eq!((states.get(600), states.heads(512), states.movable_heads(512)), (StateByte::INSIDE, 0, 0));
+            assert!(states.chunk(512).is_none() && states.immovable(3) == Some(512) && states.head_of(9).is_none());
             blocks.set_unopened(2, Unopened::Hole);
             let _ = blocks.get_mut(1);
             let _ = blocks.get_mut(2);

@@ -64,7 +64,7 @@ pub use migrate::MigrateType;
 pub use opening::Unopened;
 pub use order::{COSTLY_ORDER, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 pub use platform::{IrqState, Platform};
-pub use state::{FrameState, StateByte, StateTable, StateView, TypeBits};
+pub use state::{FrameState, StateByte, StateTable, StateView};
 
 /// The README's program.
 #[cfg(doctest)]

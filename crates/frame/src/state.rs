@@ -48,35 +48,6 @@ const TAG_ISOLATED: u8 = 0x10;
 #[repr(transparent)]
 pub struct StateByte(u8);
 
-/// The migrate type of a head as it stands in the state byte: 0, 16, 32 or 48.
-///
-/// ```
-/// use pageblock_frame::{MigrateType, Order, StateByte};
-/// let state = StateByte::allocated(Order::ZERO, MigrateType::Reclaimable);
-/// assert_eq!(state.allocated_as(Order::ZERO).unwrap().get(), 32);
-/// assert!(state.allocated_as(Order::MAX).is_none());
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TypeBits(u32);
-
-impl TypeBits {
-    /// Those of a type.
-    #[must_use]
-    #[inline]
-    pub const fn of(migrate_type: MigrateType) -> Self {
-        Self(StateByte::type_bits(migrate_type) as u32)
-    }
-
-    /// The number.
-    #[must_use]
-    #[inline]
-    pub const fn get(self) -> u32 {
-        // SAFETY: both constructors see to it. The compiler need not mask the value that it shifts back and forth.
-        unsafe { core::hint::assert_unchecked(self.0 & !(3 << TYPE_SHIFT) == 0) };
-        self.0
-    }
-}
-
 /// A decoded state byte; see the [module's table](self).
 ///
 /// ```
@@ -166,14 +137,6 @@ impl StateByte {
     #[inline]
     pub const fn is_head(self) -> bool {
         self.0 >= TAG_ISOLATED
-    }
-
-    /// The migrate type of an allocated head of this order, as bits; `None` if the byte is anything else.
-    #[must_use]
-    #[inline]
-    pub const fn allocated_as(self, order: Order) -> Option<TypeBits> {
-        let bits = self.0 as u32 ^ Self::allocated(order, MigrateType::Unmovable).0 as u32;
-        if bits & !(3 << TYPE_SHIFT) == 0 { Some(TypeBits(bits)) } else { None }
     }
 
     /// A listed head in place of an allocated one, or the other way round, with the same order and type.
@@ -428,6 +391,17 @@ impl<'m> StateView<'m> {
         // Another CPU, or an interrupt, may have opened it since: then the frame's own byte counts.
         let opened = || self.byte(index).map_or(StateByte::INSIDE, |byte| StateByte(byte.load(Ordering::Relaxed)));
         opening.state().unwrap_or_else(opened)
+    }
+
+    /// The bytes of a pageblock, none if it has not been opened; `None` if not all of its frames are here.
+    #[inline]
+    pub(crate) fn block(&self, block: u32) -> Option<Option<&'m [AtomicU8; BLOCK as usize]>> {
+        let bytes = self.bytes.as_chunks::<{ BLOCK as usize }>().0.get(block as usize)?;
+        if !self.is_opened(block) {
+            return Some(None);
+        }
+        // SAFETY: the pageblock's bytes were written before it was opened.
+        Some(unsafe { bytes.as_slice().assume_init_ref() }.first_chunk())
     }
 
     /// The bytes of up to `frames` frames of one pageblock from `index` on; none if it has not been opened.

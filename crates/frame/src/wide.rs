@@ -9,6 +9,9 @@
 use crate::sync::{AtomicU8, Ordering};
 use crate::{PAGEBLOCK_FRAMES, StateByte, StateView};
 
+/// Frames of a pageblock.
+const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
+
 /// Bits 7, 5 and 4: allocated, and the type. A movable head has 7 and 4 set and 5 clear (bit 6 is clear in every head
 /// with bit 7).
 #[cfg(test)]
@@ -103,21 +106,6 @@ const fn heads8(bytes: u64) -> u64 {
 }
 
 impl StateView<'_> {
-    /// The state bytes of eight frames from `index` on as one number, the first in the low bits; 0 past the end.
-    ///
-    /// ```
-    /// use pageblock_frame::{StateByte, StateTable, sync::AtomicU8};
-    /// let bytes: Vec<AtomicU8> = (0..16).map(|_| AtomicU8::new(0)).collect();
-    /// let table = StateTable::new(&bytes);
-    /// table.set(9, StateByte::RESERVED);
-    /// assert_eq!((table.eight(0), table.eight(8)), (0, 0x0100));
-    /// ```
-    #[must_use]
-    #[inline]
-    pub fn eight(&self, index: u32) -> u64 {
-        load8(self.run(index, 8))
-    }
-
     /// One bit for each of the 64 frames from `index` on that heads an allocated movable block. A hint, unless the
     /// caller owns them.
     #[must_use]
@@ -142,50 +130,46 @@ impl StateView<'_> {
         found
     }
 
-    /// True if any of `frames` frames from `index` on heads an allocated movable block. Reads sixteen bytes a load
-    /// where it can.
+    /// The place of the first head in a pageblock of which no frame heads an allocated movable block; the pageblock's
+    /// frames if none heads any. `None` if one does, or for the rest of a pageblock at the end. Reads sixteen bytes a
+    /// load where it can.
+    ///
+    /// ```
+    /// use pageblock_frame::{MigrateType, Order, StateByte, StateTable, sync::AtomicU8};
+    /// let bytes: Vec<AtomicU8> = (0..1000).map(|_| AtomicU8::new(0)).collect();
+    /// let table = StateTable::new(&bytes);
+    /// table.set(9, StateByte::allocated(Order::ZERO, MigrateType::Unmovable));
+    /// assert_eq!((table.immovable(0), table.immovable(1)), (Some(9), None));
+    /// table.set(7, StateByte::allocated(Order::ZERO, MigrateType::Movable));
+    /// assert_eq!(table.immovable(0), None);
+    /// ```
     #[must_use]
     #[inline]
-    pub fn any_movable(&self, index: u32, frames: u32) -> bool {
-        if let Some(block) = self.run(index, frames).first_chunk::<{ PAGEBLOCK_FRAMES as usize }>() {
-            // The usual question, with a length that the compiler knows.
-            return any_movable_in(block) || frames > PAGEBLOCK_FRAMES as u32 && self.any_movable_after(index, frames);
-        }
-        self.any_movable_after(index, frames)
-    }
-
-    fn any_movable_after(&self, index: u32, frames: u32) -> bool {
-        let (mut at, end) = (u64::from(index), u64::from(index) + u64::from(frames));
-        while at < end.min(self.len() as u64) {
-            let next = (at / PAGEBLOCK_FRAMES + 1) * PAGEBLOCK_FRAMES;
-            if any_movable_in(self.run(at as u32, (end - at).min(PAGEBLOCK_FRAMES) as u32)) {
-                return true;
-            }
-            at = next;
-        }
-        false
+    pub fn immovable(&self, block: u32) -> Option<u32> {
+        let Some(bytes) = self.block(block)? else { return Some(FRAMES as u32) };
+        (!any_movable(bytes)).then(|| first_head(bytes))
     }
 }
 
+/// The place of the first of these frames that heads a block, which is nearly always the first; their number if none
+/// does.
 #[inline]
-fn any_movable_in(bytes: &[AtomicU8]) -> bool {
+fn first_head(bytes: &[AtomicU8; FRAMES]) -> u32 {
+    let is_head = |byte: &AtomicU8| StateByte::from_raw(byte.load(Ordering::Relaxed)).is_head();
+    if is_head(&bytes[0]) { 0 } else { bytes.iter().position(is_head).unwrap_or(FRAMES) as u32 }
+}
+
+#[inline]
+fn any_movable(bytes: &[AtomicU8; FRAMES]) -> bool {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
     {
         // SAFETY: the crate is compiled for a target that has SSE2.
-        let (found, rest) = unsafe { sse2::any_movable(bytes) };
-        found || any_movable(rest)
+        unsafe { sse2::any_movable(bytes) }
     }
     #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri))))]
-    any_movable(bytes)
-}
-
-#[inline]
-fn any_movable(bytes: &[AtomicU8]) -> bool {
-    let mut found = 0;
-    for bytes in bytes.chunks(8) {
-        found |= movable8(load8(bytes));
+    {
+        bytes.as_chunks::<8>().0.iter().fold(0, |found, bytes| found | movable8(load8(bytes))) & HIGH != 0
     }
-    found & HIGH != 0
 }
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom), not(miri)))]
@@ -195,113 +179,86 @@ mod sse2 {
         _mm_xor_si128,
     };
 
+    use super::FRAMES;
     use crate::sync::AtomicU8;
 
-    /// Bytes looked at together.
-    const CHUNK: usize = 128;
-
-    /// Eight times sixteen bytes.
+    /// Sixteen bytes.
     ///
     /// # Safety
     /// The CPU has SSE2.
     #[inline]
     #[target_feature(enable = "sse2")]
-    unsafe fn load(chunk: &[AtomicU8; CHUNK]) -> [__m128i; 8] {
-        let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
-        let (e, f, g, h): (__m128i, __m128i, __m128i, __m128i);
-        // SAFETY: reads the 128 borrowed bytes, which are initialised since they are atomics; has no other effect. It
-        // reads as 128 relaxed loads of the same bytes could.
+    unsafe fn load(bytes: &[AtomicU8; 16]) -> __m128i {
+        let value;
+        // SAFETY: reads the 16 borrowed bytes, which are initialised since they are atomics; has no other effect. It
+        // reads as 16 relaxed loads of the same bytes could.
         unsafe {
             core::arch::asm!(
-                "movdqu {a}, xmmword ptr [{at}]",
-                "movdqu {b}, xmmword ptr [{at} + 16]",
-                "movdqu {c}, xmmword ptr [{at} + 32]",
-                "movdqu {d}, xmmword ptr [{at} + 48]",
-                "movdqu {e}, xmmword ptr [{at} + 64]",
-                "movdqu {f}, xmmword ptr [{at} + 80]",
-                "movdqu {g}, xmmword ptr [{at} + 96]",
-                "movdqu {h}, xmmword ptr [{at} + 112]",
-                at = in(reg) chunk.as_ptr(),
-                a = out(xmm_reg) a,
-                b = out(xmm_reg) b,
-                c = out(xmm_reg) c,
-                d = out(xmm_reg) d,
-                e = out(xmm_reg) e,
-                f = out(xmm_reg) f,
-                g = out(xmm_reg) g,
-                h = out(xmm_reg) h,
+                "movdqu {value}, xmmword ptr [{at}]",
+                at = in(reg) bytes.as_ptr(),
+                value = lateout(xmm_reg) value,
                 options(nostack, preserves_flags, readonly),
             );
         }
-        [a, b, c, d, e, f, g, h]
+        value
     }
 
-    /// The largest of the bytes in each place of sixteen, and knowledge of that: loads and comparisons are one
-    /// instruction each.
+    /// The largest of the bytes in each place of sixteen: loads and comparisons are one instruction each.
     ///
     /// # Safety
-    /// The CPU has SSE2, and `chunk` is aligned to 16 bytes.
+    /// The CPU has SSE2, and `bytes` is aligned to 16 bytes.
     #[inline]
     #[target_feature(enable = "sse2")]
-    unsafe fn largest(chunk: &[AtomicU8; CHUNK], [mut even, mut odd]: [__m128i; 2]) -> [__m128i; 2] {
+    unsafe fn largest(bytes: &[AtomicU8; FRAMES]) -> __m128i {
+        let (even, odd): (__m128i, __m128i);
         // SAFETY: as for `load`; the caller vouches for the alignment that an operand in memory must have.
         unsafe {
             core::arch::asm!(
-                "pmaxub {even}, xmmword ptr [{at}]",
-                "pmaxub {odd}, xmmword ptr [{at} + 16]",
-                "pmaxub {even}, xmmword ptr [{at} + 32]",
-                "pmaxub {odd}, xmmword ptr [{at} + 48]",
-                "pmaxub {even}, xmmword ptr [{at} + 64]",
-                "pmaxub {odd}, xmmword ptr [{at} + 80]",
-                "pmaxub {even}, xmmword ptr [{at} + 96]",
-                "pmaxub {odd}, xmmword ptr [{at} + 112]",
-                at = in(reg) chunk.as_ptr(),
-                even = inout(xmm_reg) even,
-                odd = inout(xmm_reg) odd,
+                "movdqa {even}, xmmword ptr [{at}]",
+                "movdqa {odd}, xmmword ptr [{at} + 16]",
+                ".set n, 32",
+                ".rept 15",
+                "pmaxub {even}, xmmword ptr [{at} + n]",
+                "pmaxub {odd}, xmmword ptr [{at} + n + 16]",
+                ".set n, n + 32",
+                ".endr",
+                at = in(reg) bytes.as_ptr(),
+                even = out(xmm_reg) even,
+                odd = out(xmm_reg) odd,
                 options(nostack, preserves_flags, readonly),
             );
         }
-        [even, odd]
+        _mm_max_epu8(even, odd)
     }
 
-    /// Looks at all whole chunks of 128 bytes; returns the rest.
+    /// True if any of the bytes is that of a movable head.
     ///
     /// # Safety
     /// The CPU has SSE2.
     #[inline]
     #[target_feature(enable = "sse2")]
-    pub(super) unsafe fn any_movable(bytes: &[AtomicU8]) -> (bool, &[AtomicU8]) {
-        let (chunks, rest) = bytes.as_chunks::<CHUNK>();
+    pub(super) unsafe fn any_movable(bytes: &[AtomicU8; FRAMES]) -> bool {
+        let (some, _) = bytes.as_chunks::<16>();
         // First whether any byte is as large as a movable head: blocks that the kernel holds for itself are not.
-        let mut most = [_mm_setzero_si128(); 2];
-        if bytes.as_ptr().addr().is_multiple_of(16) {
-            for chunk in chunks {
-                // SAFETY: as for this function; chunks are a multiple of 16 bytes, so all of them are aligned like the
-                // first.
-                most = unsafe { largest(chunk, most) };
-            }
+        let most = if bytes.as_ptr().addr().is_multiple_of(16) {
+            // SAFETY: as for this function; the bytes are aligned.
+            unsafe { largest(bytes) }
         } else {
-            for chunk in chunks {
-                // SAFETY: as for this function.
-                let values = unsafe { load(chunk) };
-                most[0] = values.into_iter().fold(most[0], |most, value| _mm_max_epu8(most, value));
-            }
-        }
-        let most = _mm_max_epu8(most[0], most[1]);
+            // SAFETY: as for this function.
+            some.iter().fold(_mm_setzero_si128(), |most, bytes| _mm_max_epu8(most, unsafe { load(bytes) }))
+        };
         let movable = _mm_set1_epi8(0x90_u8.cast_signed());
         if _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(most, movable), most)) == 0 {
-            return (false, rest);
+            return false;
         }
         // A movable head is 0x90 to 0x9f: with those bits flipped 0 to 0x0f, and no other byte is.
         let mut least = _mm_set1_epi8(-1);
-        for chunk in chunks {
+        for bytes in some {
             // SAFETY: as for this function.
-            for value in unsafe { load(chunk) } {
-                least = _mm_min_epu8(least, _mm_xor_si128(value, movable));
-            }
+            least = _mm_min_epu8(least, _mm_xor_si128(unsafe { load(bytes) }, movable));
         }
         let order = _mm_set1_epi8(0x0f);
-        (_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(least, order), least)) != 0, rest)
+        _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(least, order), least)) != 0
     }
 }
 
@@ -372,11 +329,10 @@ mod tests {
                 }
                 assert_eq!(table.heads(base), heads);
                 assert_eq!(table.movable_heads(base), movables);
-                for frames in [0, 1, 8, 9, 63, 64] {
-                    assert_eq!(table.any_movable(base, frames), (base..base + frames).any(movable), "{base}+{frames}");
-                }
             }
-            assert_eq!(table.any_movable(0, 512), (0..512).any(movable));
+            let alike = (0..512).find(|&i| table.get(i).is_head()).unwrap_or(512);
+            let expected = (len >= 512 && !(0..512).any(movable)).then_some(alike);
+            assert_eq!((table.immovable(0), table.immovable(1)), (expected, None), "{len}");
         }
     }
 
@@ -387,12 +343,12 @@ mod tests {
             .collect();
         for shift in [0, 1, 8, 15] {
             let table = StateTable::new(&bytes[shift..shift + 512]);
-            assert!(!table.any_movable(0, 512));
+            assert_eq!(table.immovable(0), Some(0));
             for at in 0..512 {
                 let before = table.get(at);
                 assert_ne!(before.raw() & KIND, MOVABLE);
                 table.set(at, StateByte::allocated(crate::Order::LIMIT, MigrateType::Movable));
-                assert!(table.any_movable(0, 512));
+                assert_eq!(table.immovable(0), None);
                 table.set(at, before);
             }
         }

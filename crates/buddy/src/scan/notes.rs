@@ -8,8 +8,6 @@ use core::num::NonZeroU16;
 use pageblock_frame::{Pageblock, Platform};
 
 use super::{LOOKS_PER_HOLD, Looked, ZoneScan};
-use crate::ones::Ones;
-use crate::region::BLOCK_SHIFT;
 
 impl<P: Platform> ZoneScan<'_, '_, P> {
     /// Notes with each of the pageblocks `first + i` for which bit `i` of `which` is set how many free frames it has,
@@ -47,31 +45,32 @@ impl<P: Platform> ZoneScan<'_, '_, P> {
     pub fn clear_notes(&self) {
         for first in (0..self.blocks()).step_by(LOOKS_PER_HOLD as usize) {
             let Some(Looked { mut region, block }) = self.lock(first) else { return };
-            for block in block..block + LOOKS_PER_HOLD {
-                // A pageblock that has not been opened has no notes.
-                if region.blocks.unopened(block).is_none()
-                    && let Some(b) = region.blocks.get_mut(block)
-                {
-                    b.forget_notes();
-                }
-            }
+            // A pageblock that has not been opened has no notes.
+            region.blocks.each_opened(block..block + LOOKS_PER_HOLD, Pageblock::forget_notes);
         }
     }
 
+    #[inline(never)]
     fn change(&self, first: u32, which: u64, mut change: impl FnMut(u32, &mut Pageblock)) {
         let mut left = which;
         while left != 0 {
             // One hold for all pageblocks of a region, which are all that there are where `first` is a multiple of 64.
             let Some(lowest) = first.checked_add(left.trailing_zeros()) else { return };
-            let Some(Looked { mut region, .. }) = self.lock(lowest) else { return };
-            let offset = region.offset >> BLOCK_SHIFT;
-            for i in Ones(left) {
-                let Some(b) = region.blocks.get_mut(first.wrapping_add(i).wrapping_sub(offset)) else { break };
-                change(i, b);
-                left &= left - 1;
-            }
-            if region.blocks.get(lowest - offset).is_none() {
+            let Some(Looked { mut region, block }) = self.lock(lowest) else { return };
+            let end = region.blocks.len() as u32;
+            if block >= end {
                 return;
+            }
+            let from = block.wrapping_sub(left.trailing_zeros());
+            while left != 0 {
+                let i = left.trailing_zeros();
+                match region.blocks.opened_mut(from.wrapping_add(i)) {
+                    Some(b) => change(i, b),
+                    None if from.wrapping_add(i) >= end => break,
+                    // Of a pageblock that has not been opened there is nothing to note.
+                    None => {}
+                }
+                left &= left - 1;
             }
         }
     }

@@ -140,7 +140,7 @@ fn scan_range<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>, vie
     let scan = run.migration.scan;
     let sight = Sight { base: view.block * BLOCK, map: scan.map(view.block), states: scan.zone().states() };
     let mut progress = Progress { at: start, end, scanned: 0, fatal: false };
-    if end - start == BLOCK && !sight.states.any_movable(start, BLOCK) {
+    if end - start == BLOCK && sight.states.immovable(view.block).is_some() {
         progress.scanned = u64::from(sight.looked_at(run.config().era().jump_free_blocks()));
         progress.at = end;
     }

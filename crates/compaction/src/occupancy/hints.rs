@@ -99,6 +99,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     pub(super) fn prescreen(&mut self, most: u16, which: Prescreen) -> bool {
         let sources = Suitable::new(self.request, self.order, self.config());
         let least = BLOCK as u16 - most;
+        let states = self.migration.scan.zone().states();
         let mut at = self.window.start;
         let mut any = false;
         while at < self.window.end {
@@ -113,7 +114,7 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
             while left != 0 {
                 let i = left.trailing_zeros();
                 left &= left - 1;
-                match self.still_blocked(at + i, group.blocker(i)) {
+                match self.still_blocked(&states, at + i, group.blocker(i)) {
                     Ok(()) => unfit &= !(1 << i),
                     Err(blocker) => group.blockers[(i % GROUP) as usize] = blocker,
                 }
@@ -126,21 +127,26 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     }
 
     /// Whether a pageblock may be emptied; otherwise its blocker.
-    fn still_blocked(&mut self, block: u32, blocker: Option<NonZeroU16>) -> Result<(), Option<NonZeroU16>> {
-        match self.look_at(block, blocker) {
-            BlockerIs::There => return Err(blocker),
-            BlockerIs::Busy => return Ok(()),
-            BlockerIs::Gone => {}
-        }
-        let scan = self.migration.scan;
-        let states = scan.zone().states();
-        // Most full or nearly full pageblocks are the kernel's, with nothing movable in them.
-        if blocker.is_none() && !states.any_movable(block * BLOCK, BLOCK) {
+    #[inline]
+    fn still_blocked(
+        &mut self,
+        states: &StateView<'_>,
+        block: u32,
+        blocker: Option<NonZeroU16>,
+    ) -> Result<(), Option<NonZeroU16>> {
+        if blocker.is_some() {
+            match self.look_at(block, blocker) {
+                BlockerIs::There => return Err(blocker),
+                BlockerIs::Busy => return Ok(()),
+                BlockerIs::Gone => {}
+            }
+        } else if let Some(first) = states.immovable(block) {
+            // Most full or nearly full pageblocks are the kernel's, with nothing movable in them.
             self.counts.migrate_scanned += u64::from(BLOCK);
-            return Err(first_head(states, block));
+            return Err(if first < BLOCK { number(first) } else { None });
         }
         let frames = block * BLOCK..(block + 1) * BLOCK;
-        let Appraisal { used, read } = appraise(states, &scan.map(block), frames, self.config());
+        let Appraisal { used, read } = appraise(*states, &self.migration.scan.map(block), frames, self.config());
         self.counts.migrate_scanned += u64::from(read);
         used.map(|_| ()).map_err(|frame| frame.and_then(number))
     }
@@ -148,29 +154,17 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     /// The pageblocks of a range of 64 at most that `suits` says yes to.
     #[inline]
     fn group(&self, blocks: Range<u32>, suits: impl Fn(&Pageblock) -> bool) -> Group {
-        let mut group = Group { seen: 0, blockers: [None; GROUP as usize] };
+        let (mut seen, mut blockers) = (0, [None; GROUP as usize]);
         let first = blocks.start;
         self.migration.scan.survey(blocks, |block, b| {
             if suits(b) {
-                let i = block - first;
-                group.seen |= 1 << i;
-                group.blockers[(i % GROUP) as usize] = b.obstacle();
+                let i = (block - first) % GROUP;
+                seen |= 1 << i;
+                blockers[i as usize] = b.obstacle();
             }
         });
-        group
+        Group { seen, blockers }
     }
-}
-
-/// The first frame of a pageblock that heads a block; nearly always its first.
-#[inline]
-fn first_head(states: StateView<'_>, block: u32) -> Option<NonZeroU16> {
-    if states.get(block * BLOCK).is_head() {
-        return number(0);
-    }
-    (0..BLOCK).step_by(64).find_map(|at| {
-        let heads = states.heads(block * BLOCK + at);
-        if heads == 0 { None } else { number(at + heads.trailing_zeros()) }
-    })
 }
 
 /// One more than a frame's place in its pageblock.

@@ -169,7 +169,7 @@ mod tests {
             }
             assert_eq!(visit.left(), 0);
         }
-        assert!(table.iter().all(|block| block.map == [u64::MAX; BLOCK_WORDS]));
+        table.for_each(0..table.len() as u32, |_, block| assert_eq!(block.map, [u64::MAX; BLOCK_WORDS]));
         assert_eq!(table.states().get(777).raw(), 777u32 as u8);
     }
 }
