@@ -6,9 +6,8 @@ use pageblock::{
     AllocError, Config, FrameTable, Gfp, NodeId, Order, PageAllocator, RawFrames, RefCount, Region, SharedFrames,
     ZoneLimits,
 };
-use pageblock_testkit::host::Host;
 
-use crate::machine::{ALL_OF_IT, Booted, GIB, MIB, boot, boot_on, memory};
+use crate::machine::{ALL_OF_IT, Booted, GIB, MIB, boot, memory};
 
 fn counts_of<P: pageblock::Platform>(frames: &PageAllocator<P>) -> FrameTable<RefCount> {
     let storage = vec![core::mem::MaybeUninit::uninit(); FrameTable::<RefCount>::bytes(frames.span())].leak();
@@ -76,8 +75,7 @@ fn a_gigabyte_is_one_run() {
 #[test]
 fn promised_frames_are_left_alone_by_all_cpus() {
     const PROMISED: u64 = 3000;
-    type Machine = Host<40>;
-    let frames = boot_on::<Machine>(&memory(64 * MIB), &Config::new()).unwrap();
+    let frames = boot(&memory(64 * MIB), &Config::new());
     let mut promise = frames.commit(PROMISED, Gfp::HIGHUSER_MOVABLE).unwrap();
     assert_eq!(frames.committed(), PROMISED);
     thread::scope(|scope| {
@@ -133,8 +131,7 @@ fn a_promise_is_given_up_in_its_own_zones() {
 
 #[test]
 fn the_last_owner_frees_whoever_it_is() {
-    type Machine = Host<41>;
-    let frames = boot_on::<Machine>(&memory(16 * MIB), &Config::new()).unwrap();
+    let frames = boot(&memory(16 * MIB), &Config::new());
     let counts = counts_of(&frames);
     for _ in 0..200 {
         let shared = SharedFrames::new(frames.alloc(Gfp::USER).unwrap(), &counts).unwrap();

@@ -110,7 +110,7 @@ fn scattered_memory_serves_huge_blocks_in_every_form() {
 
 #[test]
 fn a_run_of_pageblocks_is_emptied() {
-    let scene = Scene::<7>::new(&Config::new());
+    let scene = Scene::<1>::new(&Config::new());
     scene.scatter(4);
     let run = scene.frames.request().gfp(Gfp::HIGHUSER_MOVABLE).contiguous(4096).unwrap();
     assert_eq!((run.pfns().len(), run.pfns().start.as_u64() % 4096), (4096, 0));

@@ -13,7 +13,7 @@ use proptest::sample::select;
 
 use crate::machine::{Booted, MIB, boot_on, memory};
 
-type Machine = Owned<6>;
+type Machine = Owned<1>;
 
 /// The cache's names for pages are their tags: places change.
 struct ByTag {

@@ -3,13 +3,14 @@
 use std::ops::Deref;
 
 use pageblock::{Config, Gfp, InitError, Order, PageAllocator, Pfn, Region, Stats, Zone, ZoneKind};
-use pageblock_testkit::host::{Host, Stored};
+use pageblock_testkit::{host::Stored, owners::Owned};
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
 
-/// The platform of most tests: it counts saved interrupt states, and records events.
-pub(crate) type Machine = Host<0>;
+/// The platform of most tests: it counts saved interrupt states, records events, and has the owners that a test
+/// installs. One type for all, because each platform is another copy of the allocator to compile.
+pub(crate) type Machine = Owned<1>;
 
 /// An allocator and what it lives in.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::machine::{Booted, MIB, boot_on, memory, order};
 
-type Machine = Owned<5>;
+type Machine = Owned<1>;
 
 const NODE: NodeId = NodeId::new(0);
 

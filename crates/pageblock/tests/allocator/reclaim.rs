@@ -83,7 +83,7 @@ fn both(config: &Config) -> [Config; 2] {
 #[test]
 fn who_may_wait_gets_what_owners_give_up() {
     for config in both(&Config::new()) {
-        let scene = Scene::<3>::new(&config, vec![]);
+        let scene = Scene::<1>::new(&config, vec![]);
         scene.fill_to_the_brim();
         let (mut held, cached) = (Vec::new(), scene.cache.len());
         for _ in 0..cached / 2 {
@@ -98,7 +98,7 @@ fn who_may_wait_gets_what_owners_give_up() {
 #[test]
 fn who_cannot_wait_and_who_frees_memory_by_using_it_calls_nobody() {
     for config in both(&Config::new()) {
-        let scene = Scene::<3>::new(&config, vec![]);
+        let scene = Scene::<1>::new(&config, vec![]);
         scene.fill_to_the_brim();
         let mut held = 0;
         for gfp in
@@ -119,7 +119,7 @@ fn who_cannot_wait_and_who_frees_memory_by_using_it_calls_nobody() {
 fn kswapd_is_woken_at_low_and_works_up_to_high() {
     for config in both(&Config::new()) {
         // The fair-zone policy of 3.13 would go through the slow path at each turn.
-        let scene = Scene::<3>::new(&config.experiment(Experiment::FairZones(FairPolicy::Off)), vec![]);
+        let scene = Scene::<1>::new(&config.experiment(Experiment::FairZones(FairPolicy::Off)), vec![]);
         let normal = zone(&scene.frames, 0, ZoneKind::Normal);
         assert!(scene.frames.reclaim().may_sleep(NODE));
         assert!(matches!(scene.frames.reclaim().step(NODE), Next::Sleep { .. }));
@@ -157,7 +157,7 @@ fn failing_is_by_name_and_after_a_bounded_number_of_calls() {
         for fault in [Fault::Nothing, Fault::Boast, Fault::Absurd] {
             for gfp in flags {
                 for order in [0, 2, 9] {
-                    let scene = Scene::<3>::new(&config, vec![fault; 1 << 16]);
+                    let scene = Scene::<1>::new(&config, vec![fault; 1 << 16]);
                     scene.fill_to_the_brim();
                     let held: Vec<_> =
                         std::iter::from_fn(|| scene.frames.alloc_order(Order::saturating(order), gfp).ok()).collect();
@@ -177,7 +177,7 @@ fn failing_is_by_name_and_after_a_bounded_number_of_calls() {
 #[test]
 fn who_must_not_fail_may_use_half_of_the_reserve() {
     for config in both(&Config::new()) {
-        let scene = Scene::<3>::new(&config.per_cpu_lists(None), vec![Fault::Nothing; 1 << 16]);
+        let scene = Scene::<1>::new(&config.per_cpu_lists(None), vec![Fault::Nothing; 1 << 16]);
         scene.fill_to_the_brim();
         let normal = zone(&scene.frames, 0, ZoneKind::Normal);
         let (brim, min) = (normal.free_frames(), normal.watermarks().min);
@@ -191,7 +191,7 @@ fn who_must_not_fail_may_use_half_of_the_reserve() {
 
 #[test]
 fn noretry_makes_one_pass() {
-    let scene = Scene::<3>::new(&Config::new(), vec![Fault::Nothing; 1 << 16]);
+    let scene = Scene::<1>::new(&Config::new(), vec![Fault::Nothing; 1 << 16]);
     scene.fill_to_the_brim();
     let begins = |gfp| {
         let (result, events) = record(|| scene.frames.alloc(gfp).map(drop));
@@ -209,7 +209,7 @@ fn whoever_avoids_mixing_reclaims_once() {
     for form in [SlowPath::Linux6_1, SlowPath::Linux3_13] {
         for (spreading, passes) in [(ZoneSpreading::Throughout, 1), (ZoneSpreading::On, 0)] {
             let config = Config::new().experiment(Experiment::SlowPath(form)).spreading(spreading).per_cpu_lists(None);
-            let scene = Scene::<3>::new(&config, vec![]);
+            let scene = Scene::<1>::new(&config, vec![]);
             scene.fill();
             let (frame, events) = record(|| scene.frames.alloc(Gfp::KERNEL).unwrap());
             let begins =
@@ -224,7 +224,7 @@ fn whoever_avoids_mixing_reclaims_once() {
 #[test]
 fn the_last_resort_comes_last_and_not_for_everybody() {
     for config in both(&Config::new()) {
-        let scene = Scene::<3>::new(&config, vec![]);
+        let scene = Scene::<1>::new(&config, vec![]);
         while let Ok(frame) = scene.frames.alloc(Gfp::HIGHUSER_MOVABLE - Gfp::RECLAIM) {
             scene.cache.hoard(frame.into_raw().pfn);
         }
@@ -247,7 +247,7 @@ fn the_last_resort_comes_last_and_not_for_everybody() {
 #[test]
 fn a_caller_that_is_killed_stops_waiting() {
     for config in both(&Config::new()) {
-        let scene = Scene::<3>::new(&config, [vec![Fault::Nothing; 1000], vec![Fault::Die]].concat());
+        let scene = Scene::<1>::new(&config, [vec![Fault::Nothing; 1000], vec![Fault::Die]].concat());
         scene.fill_to_the_brim();
         assert!(scene.frames.alloc(Gfp::KERNEL | Gfp::NOMEMALLOC).is_err());
         assert!(scene.cache.calls().shrink < 100);
@@ -268,7 +268,7 @@ fn who_is_killed_already_reclaims_nothing() {
         }
     }
     for config in both(&Config::new()) {
-        let scene = Scene::<3>::new(&config, vec![]);
+        let scene = Scene::<1>::new(&config, vec![]);
         scene.fill_to_the_brim();
         let killed = Arc::new(Killed(0.into()));
         let _installed = install(Owners { migrator: None, reclaimer: Some(killed.clone()) });
@@ -291,18 +291,18 @@ fn reenters<const N: usize, const FLAG: bool>(config: &Config) -> Scene<N, FLAG>
 #[test]
 fn reclaim_does_not_enter_itself() {
     for config in both(&Config::new()) {
-        let scene = reenters::<3, true>(&config);
+        let scene = reenters::<1, true>(&config);
         assert_eq!(scene.cache.calls().nested, 0, "the task's flag stops it at once");
         assert!(calls().recursions > 0);
         // Without a flag it may look like other tasks, but not for long.
-        let scene = reenters::<3, false>(&config);
+        let scene = reenters::<1, false>(&config);
         assert!(scene.cache.calls().nested > 0);
     }
 }
 
 #[test]
 fn recursion_is_told_by_name() {
-    struct Asks(Weak<Booted<Owned<3>>>, Arc<std::sync::Mutex<Vec<AllocError>>>);
+    struct Asks(Weak<Booted<Owned<1>>>, Arc<std::sync::Mutex<Vec<AllocError>>>);
     impl Allocator for Asks {
         fn free(&self, pfn: Pfn) {
             Over(self.0.clone()).free(pfn);
@@ -316,7 +316,7 @@ fn recursion_is_told_by_name() {
     let seen = Arc::default();
     let cache = Arc::new(Cache::new(vec![Fault::Reenter]));
     let _installed = install(Owners { migrator: None, reclaimer: Some(cache.clone()) });
-    let frames = Arc::new(boot_on::<Owned<3>>(&memory(64 * MIB), &Config::new()).unwrap());
+    let frames = Arc::new(boot_on::<Owned<1>>(&memory(64 * MIB), &Config::new()).unwrap());
     cache.over(Asks(Arc::downgrade(&frames), Arc::clone(&seen)));
     while let Ok(frame) = frames.alloc(Gfp::HIGHUSER_MOVABLE - Gfp::RECLAIM) {
         cache.keep(frame.into_raw().pfn);

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::machine::{Booted, MIB, boot_on, memory};
 
-type Machine = Owned<4>;
+type Machine = Owned<1>;
 type Frames = Booted<Machine>;
 
 const NODE: NodeId = NodeId::new(0);

@@ -103,7 +103,7 @@ unsafe impl Platform for TwoNodes {
     const HAS_MEMORY: bool = false;
 
     fn phys_to_virt(pa: u64) -> std::ptr::NonNull<u8> {
-        Host::<1>::phys_to_virt(pa)
+        Host::<3>::phys_to_virt(pa)
     }
 
     fn node_of(cpu: CpuId) -> NodeId {
@@ -111,12 +111,12 @@ unsafe impl Platform for TwoNodes {
     }
 
     fn pin() -> CpuId {
-        Host::<1>::pin()
+        Host::<3>::pin()
     }
 
     unsafe fn unpin() {
         // SAFETY: the caller's promise is passed on.
-        unsafe { Host::<1>::unpin() };
+        unsafe { Host::<3>::unpin() };
     }
 }
 
@@ -129,14 +129,14 @@ fn two_nodes() -> [Region; 3] {
 fn the_local_node_serves_first_and_then_the_next() {
     let frames = boot_on::<TwoNodes>(&two_nodes(), &ALL_OF_IT.per_cpu_lists(None)).unwrap();
     let place = |gfp: Gfp, cpu: u32| {
-        let frame = Host::<1>::on_cpu(cpu, || frames.alloc(gfp).map(|frame| frame.pfn())).unwrap().unwrap();
+        let frame = Host::<3>::on_cpu(cpu, || frames.alloc(gfp).map(|frame| frame.pfn())).unwrap().unwrap();
         let zone = frames.zone_of(frame).unwrap();
         (zone.node().index(), zone.kind())
     };
     assert_eq!(place(Gfp::KERNEL, 0), (0, ZoneKind::Normal));
     assert_eq!(place(Gfp::KERNEL, 3), (1, ZoneKind::Normal));
     assert_eq!(place(Gfp::KERNEL | Gfp::DMA, 3), (0, ZoneKind::Dma), "only node 0 has DMA");
-    let (_all_of_1, used) = Host::<1>::on_cpu(2, || {
+    let (_all_of_1, used) = Host::<3>::on_cpu(2, || {
         let all = exhaust(&frames, Gfp::KERNEL | Gfp::THISNODE);
         (all.len(), place(Gfp::KERNEL, 2))
     })
