@@ -1,19 +1,22 @@
 //! Mutants of the core crates, all switchable in one build: lists them, draws a sample, rewrites a copy of the tree,
 //! drops those that do not compile, runs each against the test binaries that reach it, and lists the survivors.
 //!
-//! `mutants TREE PLACE [--sample N] [--seed S] [--crates a,b] [--minutes M] [--only mistakes]`
+//! `mutants TREE PLACE [--sample N] [--seed S] [--crates a,b] [--minutes M] [--workers W] [--only mistakes] [--again]`
+//!
+//! Verdicts are kept in `PLACE/verdicts`: a run that was interrupted, or out of time, goes on where it was. A verdict
+//! holds as long as the mutant's file stays as it is; `--again` judges survivors once more, for tests that are new.
 
 mod rewrite;
 mod run;
 mod sites;
+mod trial;
+mod verdicts;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
-
 use rewrite::Numbered;
 use sites::{Change, Site};
 
@@ -33,22 +36,32 @@ pub struct Arguments {
     crates: Vec<String>,
     /// For the runs; the mutants that are left then are not judged.
     minutes: u64,
+    workers: usize,
     mistakes_only: bool,
+    /// Survivors are judged again.
+    again: bool,
+    /// The list of survivors with their reasons.
+    explained: String,
 }
 
 impl Arguments {
     fn parse() -> Result<Self> {
         let mut words = std::env::args().skip(1);
-        let root = words.next().context("the tree")?.into();
+        let root: PathBuf = words.next().context("the tree")?.into();
         let place = words.next().context("a place for everything")?.into();
         let crates = CRATES.iter().map(|&name| name.to_owned()).collect();
-        let mut this = Self { root, place, sample: 600, seed: 1, crates, minutes: 20, mistakes_only: false };
+        let explained = std::fs::read_to_string(root.join(".ci/mutants-explained")).unwrap_or_default();
+        let (sample, seed, minutes, workers) = (600, 1, 20, 2);
+        let (mistakes_only, again) = (false, false);
+        let mut this = Self { root, place, sample, seed, crates, minutes, workers, mistakes_only, again, explained };
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("a value for {word}"));
             match word.as_str() {
                 "--sample" => this.sample = value()?.parse()?,
                 "--seed" => this.seed = value()?.parse()?,
                 "--minutes" => this.minutes = value()?.parse()?,
+                "--workers" => this.workers = value()?.parse()?,
+                "--again" => this.again = true,
                 "--crates" => this.crates = value()?.split(',').map(str::to_owned).collect(),
                 "--only" => this.mistakes_only = value()? == "mistakes",
                 _ => bail!("{word}?"),
@@ -76,7 +89,8 @@ fn sources(root: &Path, name: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// So many of each crate, as its share of all sites is, but a twelfth of the sample at least.
+/// So many of each crate, as its share of all sites is, but a twelfth of the sample at least. The seed ranks sites by
+/// name, so that a change of one function leaves the rest of the sample as it is.
 fn sample(arguments: &Arguments) -> Result<Vec<Site>> {
     let mut by_crate: BTreeMap<&str, Vec<Site>> = BTreeMap::new();
     for name in &arguments.crates {
@@ -86,14 +100,21 @@ fn sample(arguments: &Arguments) -> Result<Vec<Site>> {
         }
     }
     let all: usize = by_crate.values().map(Vec::len).sum();
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(arguments.seed);
     let mut chosen = Vec::new();
     for (name, mut sites) in by_crate {
         let wanted = (arguments.sample * sites.len() / all).max(arguments.sample / 12).min(sites.len());
         println!("{name}: {wanted} of {}", sites.len());
-        (0..wanted).for_each(|_| chosen.push(sites.swap_remove(random.random_range(0..sites.len()))));
+        sites.sort_by_cached_key(|site| rank(arguments.seed, site));
+        sites.truncate(wanted);
+        chosen.extend(sites);
     }
     Ok(chosen)
+}
+
+fn rank(seed: u64, site: &Site) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed, &site.file, &site.function, &site.what).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The mistakes made by hand: blocks of a heading, the file, the text as it is and as it is with the mistake.
@@ -179,8 +200,9 @@ fn main() -> Result<()> {
     println!("{} of {drawn} compile", mutants.len());
     ensure!(broken == 0, "{broken} mistakes do not compile");
     let survivors = run::all(&arguments, &tree, &packages, &mutants)?;
-    let explained = std::fs::read_to_string(pristine.join(".ci/mutants-explained")).unwrap_or_default();
-    let unexplained: Vec<_> = survivors.iter().filter(|site| !run::is_explained(site, &explained)).collect();
+    let explained = &arguments.explained;
+    let unexplained: Vec<_> =
+        survivors.iter().filter(|site| verdicts::explanation(site, explained).is_none()).collect();
     for site in &unexplained {
         println!("{}:{}\t{}\t{}", site.file, site.line, site.function, site.what);
     }

@@ -11,9 +11,11 @@ use anyhow::{Context as _, Result, ensure};
 use crate::Arguments;
 use crate::rewrite::Numbered;
 use crate::sites::Site;
+use crate::trial::{self, Ending, Test};
+use crate::verdicts::{self, Verdicts};
 
-/// Mutants that run side by side.
-const WORKERS: usize = 2;
+/// CPU seconds of a test that a mutant meets first.
+const QUICK: f64 = 0.25;
 
 /// Features whose tests need no other crates.
 pub fn features(packages: &[String]) -> &'static [&'static str] {
@@ -21,11 +23,10 @@ pub fn features(packages: &[String]) -> &'static [&'static str] {
     if has_facade { &["--features", "pageblock/page_owner,pageblock/hosted"] } else { &[] }
 }
 
-/// A test binary.
-struct Binary {
+/// A test binary and the crate, by its folder, that it tests.
+struct Built {
     path: PathBuf,
-    seconds: f64,
-    reaches: BTreeSet<u32>,
+    of: String,
 }
 
 pub fn package(name: &str) -> String {
@@ -69,112 +70,132 @@ pub fn restore(root: &Path, tree: &Path, file: &str) -> Result<()> {
     copy_if_changed(&root.join(file), &tree.join(file))
 }
 
-/// Runs the binary; true if it passed in time.
-fn passes(binary: &Path, limit: Duration, variables: &[(&str, String)], empty: &Path) -> Result<bool> {
-    let mut command = Command::new("nice");
-    command.arg(binary).current_dir(empty).stdout(Stdio::null()).stderr(Stdio::null());
-    // The same few cases every time, none of them remembered, and no search for the shortest.
-    command.env("PROPTEST_RNG_SEED", "1").env("PROPTEST_MAX_SHRINK_ITERS", "0").env("PROPTEST_CASES", "24");
-    command.env("SCHEDULE_STEPS", "300000").env("RUST_BACKTRACE", "0");
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
-    let mut child = command.spawn()?;
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.success());
-        }
-        if begun.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            return Ok(false);
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn executables(command: &mut Command) -> Result<Vec<PathBuf>> {
+fn executables(command: &mut Command) -> Result<Vec<Built>> {
     let output = command.stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "the mutants' build fails");
     let mut found = Vec::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let message: serde_json::Value = serde_json::from_str(line)?;
         if let Some(path) = message["executable"].as_str() {
-            found.push(path.into());
+            let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
+            let folder = manifest.parent().and_then(Path::file_name).unwrap_or_default();
+            found.push(Built { path: path.into(), of: folder.to_string_lossy().into_owned() });
         }
     }
     Ok(found)
 }
 
-/// Every test binary, and the schedule whose CPUs take turns at each access to an atomic.
-fn binaries(place: &Path, tree: &Path, packages: &[String]) -> Result<Vec<PathBuf>> {
+/// Every test binary with its crate, and the schedule whose CPUs take turns at each access to an atomic.
+fn binaries(place: &Path, tree: &Path, packages: &[String]) -> Result<Vec<Built>> {
     let json = ["test", "--no-run", "--quiet", "--message-format=json"];
     let mut found = executables(cargo(tree, &place.join("target")).args(json).args(packages).args(features(packages)))?;
     // A build of another kind, and timers that come as fast as a slow build handles them.
     let left_out = ["link-", "signals-", "stress-"];
     let is_left_out = |name: &str| left_out.iter().any(|start| name.starts_with(start));
-    found.retain(|path| !path.file_name().is_some_and(|name| is_left_out(&name.to_string_lossy())));
+    found.retain(|built| !built.path.file_name().is_some_and(|name| is_left_out(&name.to_string_lossy())));
     let mut interleaved = cargo(tree, &place.join("target-interleave"));
     interleaved.env("RUSTFLAGS", "--cfg interleave");
-    found.extend(executables(interleaved.args(json).args([
-        "--release",
-        "--package",
-        "pageblock",
-        "--test",
-        "schedule",
-    ]))?);
+    let schedule = ["--release", "--package", "pageblock", "--test", "schedule"];
+    found.extend(executables(interleaved.args(json).args(schedule))?);
     Ok(found)
 }
 
-/// Runs every mutant, as far as the time goes; the survivors.
+/// Each test by itself without a mutant: what it takes, and the mutants that it reaches.
+fn tests(arguments: &Arguments, tree: &Path, packages: &[String], empty: &Path) -> Result<Vec<Test>> {
+    let mut found = Vec::new();
+    for Built { path, of } in binaries(&arguments.place, tree, packages)? {
+        let names = trial::names(&path)?.into_iter();
+        found.extend(names.map(|name| (path.clone(), of.clone(), name)));
+    }
+    println!("{} tests", found.len());
+    let queue = Mutex::new(found.into_iter());
+    let known = Mutex::new(Vec::new());
+    in_parallel(arguments.workers, |worker| {
+        let note = arguments.place.join(format!("reached-{worker}"));
+        while let Some((binary, of, name)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
+            let _ = std::fs::remove_file(&note);
+            let noting = [("MUTANT", "all".to_owned()), ("MUTANTS_REACHED", note.to_string_lossy().into_owned())];
+            let run = trial::run(&binary, &[&name], 1200.0, &noting, empty)?;
+            if run.ending != Ending::Passed {
+                println!("without a mutant, left out: {:?} of {}", run.ending, binary.display());
+                continue;
+            }
+            let reached = std::fs::read_to_string(&note).unwrap_or_default();
+            let reaches = reached.lines().filter_map(|line| line.parse().ok()).collect();
+            let test = Test { binary, of, name, seconds: run.seconds, reaches };
+            known.lock().map(|mut known| known.push(test)).ok();
+        }
+        Ok(())
+    })?;
+    Ok(known.into_inner().unwrap_or_default())
+}
+
+fn in_parallel(workers: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let workers: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a worker panicked")))
+    })
+}
+
+/// The tests that reach a mutant, by binary: quick ones first, and among these its own crate's.
+fn in_stages<'t>((number, site): &Numbered, tests: &'t [Test]) -> Vec<Vec<&'t Test>> {
+    let own = site.file.split('/').nth(1).unwrap_or_default();
+    let mut stages: BTreeMap<_, Vec<&Test>> = BTreeMap::new();
+    for test in tests.iter().filter(|test| test.reaches.contains(number)) {
+        stages.entry((test.seconds > QUICK, test.of != own, &test.binary)).or_default().push(test);
+    }
+    stages.into_values().collect()
+}
+
+fn verdict(mutant: &Numbered, tests: &[Test], empty: &Path) -> Result<String> {
+    let stages = in_stages(mutant, tests);
+    for stage in &stages {
+        let names: Vec<_> = stage.iter().map(|test| test.name.as_str()).collect();
+        let limit = 4.0 * stage.iter().map(|test| test.seconds).sum::<f64>() + 5.0;
+        let run = trial::run(&stage[0].binary, &names, limit, &[("MUTANT", mutant.0.to_string())], empty)?;
+        let of = &stage[0].of;
+        match run.ending {
+            Ending::Passed => {}
+            Ending::Failed(test) => return Ok(format!("failed\t{of} {test}")),
+            Ending::CpuLimit(test) => return Ok(format!("cpu-limit\t{of} {test}")),
+            Ending::Stuck(test) => return Ok(format!("stuck\t{of} {test}")),
+        }
+    }
+    Ok(format!("{}\t-", if stages.is_empty() { "UNREACHED" } else { "SURVIVES" }))
+}
+
+/// Judges every mutant that has no verdict yet, as far as the time goes; the survivors.
 pub fn all(arguments: &Arguments, tree: &Path, packages: &[String], mutants: &[Numbered]) -> Result<Vec<Site>> {
     let place = &arguments.place;
     let empty = place.join("empty");
     std::fs::create_dir_all(&empty)?;
-    let mut known = Vec::new();
-    for path in binaries(place, tree, packages)? {
-        let note = place.join("reached");
-        let _ = std::fs::remove_file(&note);
-        let noting = [("MUTANT", "all".to_owned()), ("MUTANTS_REACHED", note.to_string_lossy().into_owned())];
-        let begun = Instant::now();
-        let usual = passes(&path, Duration::from_secs(1200), &noting, &empty)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        ensure!(usual, "{} fails without a mutant", path.display());
-        let reached = std::fs::read_to_string(&note).unwrap_or_default();
-        known.push(Binary { path, seconds, reaches: reached.lines().filter_map(|line| line.parse().ok()).collect() });
-    }
-    known.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let results = Mutex::new(BTreeMap::new());
-    let queue = Mutex::new(in_turn(mutants).into_iter());
-    let (begun, time) = (Instant::now(), Duration::from_secs(60 * arguments.minutes));
-    let work = || -> Result<()> {
-        loop {
-            let next = queue.lock().map(|mut queue| queue.next()).ok().flatten();
-            let Some((number, site)) = next.filter(|_| begun.elapsed() < time) else { return Ok(()) };
-            let mut killer = None;
-            for binary in known.iter().filter(|binary| binary.reaches.contains(number)) {
-                let limit = Duration::from_secs_f64(binary.seconds * 4.0 + 10.0);
-                if !passes(&binary.path, limit, &[("MUTANT", number.to_string())], &empty)? {
-                    killer = Some(binary.path.file_name().unwrap_or_default().to_string_lossy().into_owned());
-                    break;
-                }
-            }
-            let reached = known.iter().any(|binary| binary.reaches.contains(number));
-            let verdict = killer.unwrap_or_else(|| if reached { "SURVIVES".into() } else { "UNREACHED".into() });
-            println!("{verdict}\t{}:{}\t{}\t{}", site.file, site.line, site.function, site.what);
-            results.lock().map(|mut results| results.insert(*number, verdict)).ok();
-        }
+    let tests = tests(arguments, tree, packages, &empty)?;
+    let verdicts = Mutex::new(Verdicts::open(&place.join("verdicts"), arguments.again)?);
+    let known = |site: &Site| {
+        let verdicts = verdicts.lock().ok()?;
+        verdicts.of(site, &arguments.root).map(str::to_owned)
     };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a worker panicked")))
+    let left: Vec<_> = in_turn(mutants).into_iter().filter(|(_, site)| known(site).is_none()).collect();
+    println!("{} have a verdict, {} are left", mutants.len() - left.len(), left.len());
+    let (count, queue) = (left.len(), Mutex::new(left.into_iter().enumerate()));
+    let (begun, time) = (Instant::now(), Duration::from_secs(60 * arguments.minutes));
+    in_parallel(arguments.workers, |_| {
+        while let Some((i, mutant)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
+            if begun.elapsed() > time {
+                break;
+            }
+            let (site, verdict) = (&mutant.1, verdict(mutant, &tests, &empty)?);
+            println!("{}/{count}\t{verdict}\t{}:{}\t{}\t{}", i + 1, site.file, site.line, site.function, site.what);
+            verdicts.lock().map(|mut verdicts| verdicts.note(site, &arguments.root, &verdict)).ok().transpose()?;
+        }
+        Ok(())
     })?;
-    let results = results.into_inner().unwrap_or_default();
-    let judged: Vec<Numbered> = mutants.iter().filter(|(number, _)| results.contains_key(number)).cloned().collect();
+    let judged: Vec<_> = mutants.iter().filter_map(|mutant| Some((mutant, known(&mutant.1)?))).collect();
     println!("{} of {} judged", judged.len(), mutants.len());
-    let survives =
-        |number: &u32| results.get(number).is_some_and(|verdict| verdict == "SURVIVES" || verdict == "UNREACHED");
-    shares(&judged, |number| !survives(&number));
-    Ok(judged.into_iter().filter(|(number, _)| survives(number)).map(|(_, site)| site).collect())
+    verdicts::print_shares(&judged, &arguments.explained);
+    let survivors = judged.into_iter().filter(|(_, verdict)| !verdicts::is_caught(verdict));
+    Ok(survivors.map(|((_, site), _)| site.clone()).collect())
 }
 
 /// The mistakes first, then one mutant of each crate in turn: when the time is over, each has had its share.
@@ -183,35 +204,11 @@ fn in_turn(mutants: &[Numbered]) -> Vec<&Numbered> {
     let mut sorted: Vec<_> = mutants
         .iter()
         .map(|mutant| {
-            let place = places.entry(crate_of(&mutant.1)).or_default();
+            let place = places.entry(verdicts::crate_of(&mutant.1)).or_default();
             *place += 1;
             (if mutant.1.function == "mistake" { 0 } else { *place }, mutant)
         })
         .collect();
     sorted.sort_by_key(|(place, _)| *place);
     sorted.into_iter().map(|(_, mutant)| mutant).collect()
-}
-
-/// The crate that a mutant is in, or mistakes.
-fn crate_of(site: &Site) -> &str {
-    if site.function == "mistake" { "mistakes" } else { site.file.split('/').nth(1).unwrap_or_default() }
-}
-
-fn shares(mutants: &[Numbered], is_caught: impl Fn(u32) -> bool) {
-    let mut by_crate: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for (number, site) in mutants {
-        let share = by_crate.entry(crate_of(site)).or_default();
-        *share = (share.0 + usize::from(is_caught(*number)), share.1 + 1);
-    }
-    for (name, (caught, all)) in by_crate {
-        println!("{name}: {caught} of {all} caught, {:.0} %", 100.0 * caught as f64 / all as f64);
-    }
-}
-
-/// Lines of file, function, mutation and reason, with tabs between.
-pub fn is_explained(site: &Site, explained: &str) -> bool {
-    explained.lines().any(|line| {
-        let mut fields = line.split('\t');
-        (fields.next(), fields.next(), fields.next()) == (Some(&site.file), Some(&site.function), Some(&site.what))
-    })
 }

@@ -1,5 +1,7 @@
 //! Places of a source that can be mutated.
 
+use std::collections::BTreeMap;
+
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -41,6 +43,15 @@ pub fn find(file: &str, text: &str) -> anyhow::Result<Vec<Site>> {
     let parsed = syn::parse_file(text)?;
     let mut finder = Finder { file, text, function: Vec::new(), found: Vec::new() };
     finder.visit_file(&parsed);
+    // The second of a kind in a function has another name.
+    let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for site in &mut finder.found {
+        let count = seen.entry((site.function.clone(), site.what.clone())).or_default();
+        *count += 1;
+        if *count > 1 {
+            site.what += &format!(" ({count})");
+        }
+    }
     Ok(finder.found)
 }
 

@@ -259,7 +259,7 @@ impl Zone<'_> {
         if flags.contains(AllocFlags::OOM) {
             min -= min / 2;
         }
-        free > min + signed(self.marks.reserve[limit.index()].load(Ordering::Relaxed))
+        free > min.saturating_add(signed(self.marks.reserve[limit.index()].load(Ordering::Relaxed)))
     }
 
     /// True if some list that the request may use holds a block of at least `order`.

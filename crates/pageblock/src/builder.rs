@@ -93,7 +93,10 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
         if size == self.order {
             return Ok(block);
         }
-        let first = block.split(self.order).ok().and_then(|mut parts| parts.next());
+        let Ok(mut parts) = block.split(self.order) else { return Err(AllocError::OutOfMemory) };
+        let first = parts.next();
+        // Should a hook unwind out of this, the first part is freed as well, which a value under way to the caller is not.
+        drop(parts);
         first.ok_or(AllocError::OutOfMemory)
     }
 

@@ -105,7 +105,7 @@ impl<P: Platform> PageAllocator<P> {
         let owner = P::hooks().migrator().ok_or(AllocError::NoMigrator)?;
         let zone = inner.zone_of_range(range).ok_or(ContigError::OutOfRange)?;
         let at = inner.compact_zone(zone).ok_or(AllocError::NoMigrator)?;
-        let _scope = ReclaimScope::enter(inner).ok_or(AllocError::Recursion)?;
+        let scope = ReclaimScope::enter(inner).ok_or(AllocError::Recursion)?;
         let mut result = Err(ContigError::Busy);
         // Until it is over, freed blocks go past the lists, so that nothing of the range hides there. A refill at
         // the wrong moment can take some of it all the same: then again.
@@ -120,11 +120,14 @@ impl<P: Platform> PageAllocator<P> {
                 break;
             }
         }
+        // From here on a hook that unwinds frees the run, which a value under way to the caller is not.
+        let run = result.map(|()| FrameRun::new(self, range));
         drop(past_lists);
-        result?;
+        drop(scope);
+        let run = run?;
         inner.count_past_lists(zone, range.len());
         self.taken_run(range);
-        Ok(FrameRun::new(self, range))
+        Ok(run)
     }
 }
 

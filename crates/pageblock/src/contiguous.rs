@@ -29,8 +29,8 @@ impl<'a, P: Platform> RequestBuilder<'a, P> {
         };
         let allocator = self.allocator;
         let first: Pfn = self.block(order)?.into_raw().pfn;
-        allocator.give_back_range(PfnRange::new(first.add(frames), first.add(order.frames())));
         let run = FrameRun::new(allocator, PfnRange::from_len(first, frames));
+        allocator.give_back_range(PfnRange::new(first.add(frames), first.add(order.frames())));
         allocator.taken_run(run.pfns());
         Ok(run)
     }

@@ -37,10 +37,7 @@ impl<P: Platform> PageAllocator<P> {
     /// A block has been taken for a caller, and is about to be handed out.
     #[cfg_attr(feature = "page_owner", track_caller)]
     #[inline(always)]
-    #[cfg_attr(
-        not(any(feature = "page_owner", feature = "poison")),
-        expect(unused_variables, reason = "no feature asks")
-    )]
+    #[cfg_attr(not(feature = "poison"), expect(unused_variables, reason = "no feature asks"))]
     pub(crate) fn taken(&self, pfn: Pfn, order: Order, gfp: Gfp) {
         #[cfg(feature = "page_owner")]
         self.diagnosis.tracking.note::<P>(pfn);

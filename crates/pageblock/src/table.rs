@@ -27,10 +27,11 @@ pub struct FrameTable<T: 'static> {
 }
 
 impl<T> FrameTable<T> {
-    /// Bytes of storage for these frames, at any alignment.
+    /// Bytes of storage for these frames, at any alignment; `usize::MAX` where no storage is large enough.
     #[must_use]
     pub const fn bytes(frames: PfnRange) -> usize {
-        frames.len() as usize * size_of::<T>() + align_of::<T>() - 1
+        let bytes = (frames.len() as u128).saturating_mul(size_of::<T>() as u128) + (align_of::<T>() as u128 - 1);
+        if bytes > usize::MAX as u128 { usize::MAX } else { bytes as usize }
     }
 
     /// A table in storage of the caller's; `value` makes each frame's. `None` if the storage has fewer than
@@ -41,7 +42,7 @@ impl<T> FrameTable<T> {
         mut value: impl FnMut(Pfn) -> T,
     ) -> Option<Self> {
         let make = |index| Some(value(frames.start.add(index as u64)));
-        let values = Carver::new(storage).take_with(frames.len() as usize, make)?;
+        let values = Carver::new(storage).take_with(usize::try_from(frames.len()).ok()?, make)?;
         Some(Self { start: frames.start, values })
     }
 
@@ -49,7 +50,7 @@ impl<T> FrameTable<T> {
     #[must_use]
     #[inline]
     pub fn get(&self, pfn: Pfn) -> Option<&'static T> {
-        self.values.get(pfn.as_u64().wrapping_sub(self.start.as_u64()) as usize)
+        self.values.get(usize::try_from(pfn.as_u64().wrapping_sub(self.start.as_u64())).ok()?)
     }
 
     /// The frames that have a value.

@@ -65,7 +65,8 @@ macro_rules! const_unless_model {
 #[derive(Debug)]
 struct IrqRestore<P: Platform> {
     state: IrqState,
-    platform: PhantomData<P>,
+    // Interrupts are the executing CPU's: the guard is not sent elsewhere.
+    platform: PhantomData<(*mut (), P)>,
 }
 
 impl<P: Platform> Drop for IrqRestore<P> {
@@ -176,7 +177,12 @@ impl Interrupts {
     }
 }
 
-/// A held [`Lock`] with interrupts off: released in that order, lock first.
+/// A held [`Lock`] with interrupts off: released in that order, lock first, on the CPU that took it.
+///
+/// ```compile_fail,E0277
+/// fn sends<T: Send>() {}
+/// sends::<pageblock_frame::sync::IrqGuard<'static, u32, pageblock_testkit::host::Quiet>>();
+/// ```
 #[derive(Debug)]
 pub struct IrqGuard<'a, T, P: Platform> {
     // Declaration order is drop order: the lock is free before an interrupt can come.

@@ -1,5 +1,6 @@
-//! Every hook and every call of the reclaimer unwinds, or uses the allocator, at each of its calls in turn: no frame is
-//! lost, nothing stays locked or switched off, and the next calls work.
+//! Every hook and every call of the reclaimer unwinds, uses the allocator, or takes so long that another CPU does
+//! everything meanwhile, at each of its calls in turn: no frame is lost, nothing stays locked or switched off, and the
+//! next calls work.
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -8,10 +9,12 @@ use std::ptr::NonNull;
 
 use pageblock::trace::Event;
 use pageblock::{
-    Config, CpuId, Frames, Gfp, Hooks, IrqState, Next, NodeId, Order, PageAllocator, Pfn, Platform, RawFrames, Reclaim,
-    Region, Shrink, Shrunk, ZoneKind, ZoneLimits,
+    Config, CpuId, Frames, Gfp, Hooks, IrqState, Migrate, MigrateMode, MoveError, Next, NodeId, Order, PageAllocator,
+    Pfn, PfnRange, Platform, PutBack, RawFrames, Reclaim, Refusal, Region, Shrink, Shrunk, ZoneKind, ZoneLimits,
 };
 use pageblock_testkit::host::{Host, is_balanced};
+
+use crate::pressure::{SINGLE, mixed_up};
 
 type Cpu = Host<11>;
 
@@ -20,6 +23,8 @@ type Cpu = Host<11>;
 enum Act {
     Unwind,
     Reenter,
+    /// It returns when another CPU has done everything.
+    Last,
 }
 
 thread_local! {
@@ -27,6 +32,10 @@ thread_local! {
     static NEXT: Cell<Option<(u32, Act)>> = const { Cell::new(None) };
     static ACTED: Cell<u32> = const { Cell::new(0) };
     static RECLAIMS: Cell<bool> = const { Cell::new(false) };
+    /// There is a migrator, which refuses everything.
+    static MIGRATES: Cell<bool> = const { Cell::new(false) };
+    /// This is the CPU that works while another is in a callback.
+    static MUST_NOT_WAIT: Cell<bool> = const { Cell::new(false) };
     static MACHINE: Cell<Option<&'static PageAllocator<Startled>>> = const { Cell::new(None) };
     static CACHE: RefCell<Vec<Frames<'static, Startled>>> = const { RefCell::new(Vec::new()) };
 }
@@ -42,13 +51,25 @@ fn called() {
     match act {
         // Without the message that a panic would print.
         Act::Unwind => resume_unwind(Box::new("injected")),
-        Act::Reenter => use_it(),
+        Act::Reenter => use_it(MACHINE.get().unwrap()),
+        Act::Last => {
+            let machine = MACHINE.get().unwrap();
+            let other = std::thread::spawn(move || {
+                MUST_NOT_WAIT.set(true);
+                use_it(machine);
+                let held = machine.alloc_many(40, Gfp::ATOMIC, &mut [RawFrames::EMPTY; 40]).map(|set| set.frames());
+                assert!(held.is_err() || held == Ok(40));
+                machine.go_offline().unwrap();
+                machine.check().unwrap();
+                machine.come_online().unwrap();
+            });
+            other.join().expect("a CPU works while another is in a callback");
+        }
     }
 }
 
 /// What a callback, or a later call, does with the allocator.
-fn use_it() {
-    let machine = MACHINE.get().unwrap();
+fn use_it(machine: &PageAllocator<Startled>) {
     drop(machine.alloc_order(Order::saturating(1), Gfp::ATOMIC));
     drop(machine.alloc_order(Order::HUGE, Gfp::KERNEL | Gfp::NORETRY));
     machine.drain();
@@ -118,6 +139,15 @@ impl Hooks for Startled {
         called();
     }
 
+    fn wait_for_lock(&self, _: usize, attempt: &mut dyn FnMut() -> bool) {
+        assert!(!MUST_NOT_WAIT.get(), "a lock is held over a callback");
+        while !attempt() {}
+    }
+
+    fn migrator(&self) -> Option<&'static (dyn Migrate + Sync)> {
+        MIGRATES.get().then_some(&Self)
+    }
+
     fn reclaimer(&self) -> Option<&'static (dyn Reclaim + Sync)> {
         Some(&Self)
     }
@@ -133,6 +163,22 @@ impl Hooks for Startled {
 
     fn trace(&self, _: &Event) {
         called();
+    }
+}
+
+// SAFETY: nothing is given away: every answer is a refusal.
+unsafe impl Migrate for Startled {
+    fn isolate(&self, _: Pfn, _: Order, _: MigrateMode) -> Result<(), Refusal> {
+        called();
+        Err(Refusal::Unknown)
+    }
+
+    fn migrate(&self, _: Pfn, _: Pfn, _: Order, _: MigrateMode) -> Result<(), MoveError> {
+        Err(MoveError::Failed)
+    }
+
+    fn put_back(&self, _: Pfn, _: Order) -> PutBack {
+        PutBack::Kept
     }
 }
 
@@ -243,4 +289,52 @@ fn no_call_that_unwinds_takes_anything_with_it() {
 #[test]
 fn no_call_that_uses_the_allocator_harms_it() {
     each_call(Act::Reenter, 30);
+}
+
+#[test]
+fn no_call_that_takes_long_keeps_another_cpu() {
+    each_call(Act::Last, 30);
+}
+
+#[test]
+fn a_block_on_its_way_to_the_caller_is_freed_if_the_last_hook_unwinds() {
+    MIGRATES.set(true);
+    let machine = boot();
+    let range = PfnRange::new(Pfn::new(1024), Pfn::new(1536));
+    let requests: [&dyn Fn(); 4] = [
+        &|| drop(machine.request().align(Order::saturating(4)).alloc().unwrap()),
+        &|| drop(machine.alloc_exact(5, Gfp::KERNEL).unwrap()),
+        &|| drop(machine.alloc_exact(600, Gfp::KERNEL).unwrap()),
+        &|| drop(machine.alloc_contig_range(range, MigrateMode::Sync).unwrap()),
+    ];
+    for (number, request) in requests.into_iter().enumerate() {
+        for call in 0.. {
+            NEXT.set(Some((call, Act::Unwind)));
+            let result = catch_unwind(AssertUnwindSafe(request));
+            NEXT.set(None);
+            assert_eq!(machine.stats().free, machine.stats().managed, "call {call} of request {number}");
+            let Err(payload) = result else {
+                assert!(call > 0, "request {number} calls nothing");
+                break;
+            };
+            assert_eq!(payload.downcast_ref(), Some(&"injected"), "request {number} is refused");
+        }
+    }
+    machine.check().unwrap();
+}
+
+#[test]
+fn a_block_that_boosts_its_zone_is_freed_if_the_wake_up_unwinds() {
+    for call in 0.. {
+        let (machine, normal) = mixed_up::<Startled>(&SINGLE);
+        let free = machine.stats().free;
+        NEXT.set(Some((call, Act::Unwind)));
+        let unwound = catch_unwind(AssertUnwindSafe(|| drop(machine.alloc(Gfp::KERNEL).unwrap()))).is_err();
+        NEXT.set(None);
+        assert_eq!((machine.stats().free, machine.check()), (free, Ok(())), "call {call}");
+        if !unwound {
+            assert!(call > 1 && normal.boost() > 0, "the boost wakes nothing");
+            break;
+        }
+    }
 }

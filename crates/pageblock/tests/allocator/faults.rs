@@ -1,6 +1,8 @@
 //! Wrong frees and wrong requests: each named, none changing anything.
 
-use pageblock::{AllocError, Config, FreeError, Gfp, NodeId, Order, PageAllocator, Pfn, PfnRange, Region, RegionKind};
+use pageblock::{
+    AllocError, Config, FrameTable, FreeError, Gfp, NodeId, Order, PageAllocator, Pfn, PfnRange, Region, RegionKind,
+};
 use pageblock_buddy::AllocAtError;
 use pageblock_frame::GfpError;
 
@@ -136,4 +138,23 @@ fn a_block_that_is_used_up_is_no_bad_free() {
     let held: Vec<_> = std::iter::from_fn(|| frames.alloc_exact(512, Gfp::KERNEL | Gfp::MEMALLOC).ok()).collect();
     assert!(held.iter().any(|run| run.pfns().end == end), "the last block of memory is among them");
     assert_eq!(frames.stats().bad_frees, 0);
+}
+
+#[test]
+fn more_frames_than_there_are_numbers_are_refused() {
+    let frames = boot(&memory(16 * MIB), &Config::new());
+    let before = picture(&frames);
+    for number in [u64::MAX, u64::MAX - 5, 1 << 63, (1 << 63) + 1, 1 << 40, 4097] {
+        for gfp in [Gfp::KERNEL, Gfp::ATOMIC, Gfp::KERNEL | Gfp::MEMALLOC, Gfp::USER] {
+            assert_eq!(frames.alloc_exact(number, gfp).unwrap_err(), AllocError::OutOfMemory);
+            assert_eq!(frames.commit(number, gfp).unwrap_err(), AllocError::OutOfMemory);
+            frames.request().gfp(gfp).align(Order::HUGE).below(number).contiguous(number).unwrap_err();
+        }
+        let most = PfnRange::new(Pfn::new(number.wrapping_neg()), Pfn::new(u64::MAX));
+        assert!(FrameTable::<[u64; 8]>::bytes(most) as u64 >= most.len().saturating_mul(64));
+    }
+    let all = PfnRange::new(Pfn::new(0), Pfn::new(u64::MAX));
+    assert_eq!(FrameTable::<u64>::bytes(all), usize::MAX);
+    assert!(FrameTable::<u64>::in_storage(all, Default::default(), |_| 0).is_none());
+    assert_eq!(picture(&frames), before);
 }

@@ -5,7 +5,7 @@ use pageblock::{BoostRule, Config, Experiment, Gfp, MigrateType, Platform, Zone,
 use crate::machine::{Booted, MIB, boot_on, memory, order, zone};
 use crate::pressed::{self, Pressed};
 
-const SINGLE: Config = Config::new()
+pub(crate) const SINGLE: Config = Config::new()
     .zones(ZoneLimits::single())
     .spreading(ZoneSpreading::On)
     .min_free_kbytes(Some(1024))
