@@ -168,7 +168,8 @@ fn verdict(mutant: &Numbered, tests: &[Test], empty: &Path) -> Result<String> {
 /// Judges every mutant that has no verdict yet, as far as the time goes; the survivors.
 pub fn all(arguments: &Arguments, tree: &Path, packages: &[String], mutants: &[Numbered]) -> Result<Vec<Site>> {
     let place = &arguments.place;
-    let empty = place.join("empty");
+    // Outside the tree, so that property tests find no place for the seeds of their failures.
+    let empty = std::env::temp_dir().join("pageblock-mutants");
     std::fs::create_dir_all(&empty)?;
     let tests = tests(arguments, tree, packages, &empty)?;
     let verdicts = Mutex::new(Verdicts::open(&place.join("verdicts"), arguments.again)?);
