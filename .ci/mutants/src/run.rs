@@ -20,7 +20,7 @@ const QUICK: f64 = 0.25;
 /// Features whose tests need no other crates.
 pub fn features(packages: &[String]) -> &'static [&'static str] {
     let has_facade = packages.iter().any(|package| package == "pageblock");
-    if has_facade { &["--features", "pageblock/page_owner,pageblock/hosted"] } else { &[] }
+    if has_facade { &["--features", "pageblock/page_owner,pageblock/poison,pageblock/hosted"] } else { &[] }
 }
 
 /// A test binary and the crate, by its folder, that it tests.
@@ -97,7 +97,23 @@ fn binaries(place: &Path, tree: &Path, packages: &[String]) -> Result<Vec<Built>
     interleaved.env("RUSTFLAGS", "--cfg interleave");
     let schedule = ["--release", "--package", "pageblock", "--test", "schedule"];
     found.extend(executables(interleaved.args(json).args(schedule))?);
+    for package in packages.iter().filter(|word| !word.starts_with("--")) {
+        found.extend(documentation(place, tree, package)?);
+    }
     Ok(found)
+}
+
+/// The documentation's tests of a crate, which rustdoc merges into one program.
+fn documentation(place: &Path, tree: &Path, package: &str) -> Result<Option<Built>> {
+    let kept = place.join("documentation").join(package);
+    let mut command = cargo(tree, &place.join("target"));
+    command.env("RUSTC_BOOTSTRAP", "1");
+    command.env("RUSTDOCFLAGS", format!("-Zunstable-options --persist-doctests {}", kept.display()));
+    command.args(["test", "--quiet", "--doc", "--package", package]).args(features(&[package.to_owned()]));
+    ensure!(command.stdout(Stdio::null()).status()?.success(), "the documentation of {package} fails");
+    let of = package.rsplit_once('-').map_or(package, |(_, name)| name).to_owned();
+    let path = kept.join("merged_doctest_2024_0/rust_out");
+    Ok(path.is_file().then_some(Built { path, of }))
 }
 
 /// Each test by itself without a mutant: what it takes, and the mutants that it reaches.
