@@ -7,6 +7,9 @@ struct Concepts;
 #[doc = include_str!("../../../docs/tutorials.md")]
 struct Tutorials;
 
+#[doc = include_str!("../../../docs/boot.md")]
+struct Boot;
+
 #[doc = include_str!("../../../docs/embedding.md")]
 struct Embedding;
 

@@ -14,11 +14,15 @@
 //! assert_eq!(regions.map(|region| region.len()).sum::<u64>(), 0x1000);
 //! ```
 
+#[cfg(feature = "multiboot2")]
+use crate::Loaded;
 use crate::region::{Region, RegionKind};
 use pageblock_frame::PAGE_SHIFT;
 
 /// Bytes of an e820 entry as the BIOS call writes it: base, length, type.
 const E820_ENTRY: usize = 20;
+/// Bytes of a multiboot 1 module's entry.
+const MULTIBOOT_MODULE: usize = 16;
 /// Bytes of a UEFI memory descriptor of version 1, up to and with the number of pages.
 const UEFI_ENTRY: usize = 32;
 
@@ -74,6 +78,21 @@ impl Region {
             rest = behind;
             (entry.len() >= E820_ENTRY).then(|| Self::from_e820(word64(entry, 0), word64(entry, 8), word32(entry, 16)))
         })
+    }
+
+    /// Ranges of the modules that a multiboot 1 loader lists, the initial ramdisk among them: entries of 16 bytes,
+    /// which begin with the addresses of the first byte and of the byte behind the last.
+    ///
+    /// ```
+    /// use pageblock_memmap::{Region, RegionKind};
+    /// let mut list = [0u8; 16];
+    /// (list[2], list[6]) = (0x20, 0x28); // 512 KiB at 2 MiB
+    /// let modules: Vec<_> = Region::multiboot_modules(&list).collect();
+    /// assert_eq!(modules, [Region::new(0x20_0000u64, 0x28_0000u64, RegionKind::Kernel)]);
+    /// ```
+    pub fn multiboot_modules(list: &[u8]) -> impl Iterator<Item = Self> + Clone + '_ {
+        let range = |module: &[u8]| (u64::from(word32(module, 0)), u64::from(word32(module, 4)));
+        list.chunks_exact(MULTIBOOT_MODULE).map(range).map(|(start, end)| Self::new(start, end, RegionKind::Kernel))
     }
 
     /// The memory map of the zero page that Linux's boot protocol hands over (`struct boot_params`), and the initial
@@ -186,7 +205,8 @@ impl From<&limine::memory_map::Entry> for Region {
 #[cfg(feature = "multiboot2")]
 #[cfg_attr(docsrs, doc(cfg(feature = "multiboot2")))]
 impl From<&multiboot2::MemoryArea> for Region {
-    /// An entry of a multiboot 2 memory map. **The areas include the kernel and the modules**: reserve them.
+    /// An entry of a multiboot 2 memory map. **The areas include the kernel and the modules**: [`Region::multiboot2`]
+    /// takes them out.
     fn from(area: &multiboot2::MemoryArea) -> Self {
         use multiboot2::MemoryAreaType as Type;
         let kind = match area.typ() {
@@ -195,6 +215,29 @@ impl From<&multiboot2::MemoryArea> for Region {
             _ => RegionKind::Reserved,
         };
         Self::new(area.start_address(), area.start_address().saturating_add(area.size()), kind)
+    }
+}
+
+#[cfg(feature = "multiboot2")]
+#[cfg_attr(docsrs, doc(cfg(feature = "multiboot2")))]
+impl Region {
+    /// The memory map of a multiboot 2 loader; and out of it what the map does not tell: the modules, the information
+    /// itself and the kernel's image. Without a map, or with entries of an unknown size, nothing is usable.
+    pub fn multiboot2<'a>(
+        info: &'a multiboot2::BootInformation<'a>,
+        loaded: Loaded,
+    ) -> impl Iterator<Item = Self> + Clone + 'a {
+        // That crate panics for entries of another size.
+        let map = info.memory_map_tag().filter(|map| map.entry_size() as usize == size_of::<multiboot2::MemoryArea>());
+        let areas = map.map(multiboot2::MemoryMapTag::memory_areas).unwrap_or_default();
+        let modules = info.module_tags().map(|module| {
+            let (start, end) = (module.start_address(), module.end_address());
+            Self::new(u64::from(start), u64::from(end), RegionKind::Kernel)
+        });
+        let blob_end = loaded.blob.as_u64().saturating_add(info.total_size() as u64);
+        let blob = Self::new(loaded.blob, blob_end, RegionKind::Kernel);
+        let kernel = Self::new(loaded.kernel.start, loaded.kernel.end, RegionKind::Kernel);
+        areas.iter().map(Self::from).chain(modules).chain([blob, kernel])
     }
 }
 

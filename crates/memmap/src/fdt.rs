@@ -101,7 +101,7 @@ pageblock_frame::errors! {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loaded {
-    /// Physical address of the device tree.
+    /// Physical address of the device tree, or of another protocol's information.
     pub blob: PhysAddr,
     /// The kernel's image, bss and boot stacks included.
     pub kernel: PhysRange,

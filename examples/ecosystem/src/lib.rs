@@ -3,6 +3,7 @@
 //!
 //! | file | for |
 //! |---|---|
+//! | `boot.rs` | memory maps out of each boot loader's tables |
 //! | `linked_list.rs` | `linked_list_allocator`: a heap in a run of frames, which grows |
 //! | `buddy_heap.rs` | `buddy_system_allocator`: a heap of blocks, added as they are needed |
 //! | `collections.rs` | `allocator-api2`: a vector with a block as buffer |
@@ -14,6 +15,7 @@
 //! | `ostd.rs` | ostd's `GlobalFrameAllocator`, (its crate needs a nightly compiler: its shape is repeated) |
 
 pub mod arceos;
+pub mod boot;
 pub mod buddy_heap;
 pub mod collections;
 pub mod linked_list;
