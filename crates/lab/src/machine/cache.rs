@@ -51,6 +51,9 @@ impl Machine {
         let objects = kinds.into_iter().filter_map(|kind| self.object(kind)).collect();
         let unwanted = self.files.borrow_mut().know(file, objects);
         self.release(unwanted);
+        if self.is_xfs {
+            self.attach(file, Kind::InodePart);
+        }
         buffer
     }
 
@@ -204,6 +207,9 @@ impl Machine {
         let changes = self.files.borrow_mut().note_write(file);
         if changes {
             self.journal(file);
+        } else {
+            // Its time of change is another one.
+            self.log_inode(file);
         }
         let end = first.saturating_add(count).min(self.file_pages(file));
         for index in first..end {
@@ -242,6 +248,7 @@ impl Machine {
         self.memory.end(Name::of_file(file.0));
         self.shadows.borrow_mut().forget(file);
         let objects = self.files.borrow_mut().delete(file);
+        self.forget_changes(file);
         self.release(objects);
     }
 

@@ -99,6 +99,8 @@ pub(crate) const DIRTY_EXPIRE: u64 = 30 * SECOND;
 /// Time from a change of the file system's own pages until they are written where they belong: five seconds to the
 /// commit, then as other dirty pages.
 pub(crate) const JOURNAL_HOLD: u64 = 5 * SECOND + DIRTY_EXPIRE;
+/// How often XFS writes its log whatever has changed (`xfssyncd_centisecs`).
+pub(crate) const LOG_PERIOD: u64 = 30 * SECOND;
 /// Percent of the memory that can be dirtied from which the write-back thread writes (`dirty_background_ratio`).
 pub(crate) const DIRTY_BACKGROUND: u64 = 10;
 /// Percent from which writers wait (`dirty_ratio`).
@@ -108,6 +110,11 @@ pub(crate) const DIRTY_LIMIT: u64 = 20;
 pub(crate) const DIRTY_SETPOINT: u64 = (DIRTY_LIMIT * 3 + DIRTY_BACKGROUND) * 10 / 4;
 /// Pages that the write-back thread hands to the disk at once: 1 MiB, between which reads get their turn.
 pub(crate) const WRITEBACK_CHUNK: usize = 256;
+/// Requests that wait at a disk at most (`nr_requests`), and how many are done before a task goes on that has met this
+/// limit (`wake_batch`).
+pub(crate) const DISK_REQUESTS: usize = 256;
+/// See there.
+pub(crate) const DISK_BATCH: usize = 8;
 /// Longest time that a writer over the limit is held at once (`MAX_PAUSE`, HZ / 5).
 pub(crate) const WRITER_PAUSE: u64 = 200 * MILLISECOND;
 /// Pages of a read-ahead window at most: 128 KiB (`VM_MAX_READAHEAD`).

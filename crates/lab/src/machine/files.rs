@@ -203,6 +203,11 @@ impl Files {
         }
     }
 
+    /// True if its inode is in memory.
+    pub(crate) fn is_known(&self, id: FileId) -> bool {
+        self.files.get(id.0 as usize).is_some_and(|file| !file.objects.is_empty())
+    }
+
     /// True if the file is known in memory, without an object of this kind.
     pub(crate) fn lacks(&self, id: FileId, kind: Kind) -> bool {
         let file = self.files.get(id.0 as usize).filter(|file| !file.objects.is_empty());

@@ -1,5 +1,6 @@
 //! The machine as the allocator sees it: wake-ups, waits, and counts.
 
+use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
 use pageblock_frame::reclaim::{FilePages, Shrink, Shrunk};
@@ -36,6 +37,10 @@ pub(crate) struct Tally {
     pub(crate) fallbacks: u64,
     /// Of those, the ones that took less than a pageblock.
     pub(crate) fragmenting: u64,
+    /// Of those, the ones in a burst of 15 or more: one refill of a per-CPU list.
+    pub(crate) in_bursts: u64,
+    /// Blocks handed out by type: unmovable, movable, reclaimable.
+    pub(crate) typed_allocs: [u64; 3],
     /// Times that kswapd was woken.
     pub(crate) kswapd_wakes: u64,
     /// Times that an actor waited inside an allocation.
@@ -48,6 +53,26 @@ pub(crate) struct Tally {
     pub(crate) free_scanned: u64,
     /// Frames moved.
     pub(crate) migrated: u64,
+}
+
+/// Fallbacks in a burst from which on it counts as one.
+const BURST: u64 = 15;
+
+/// Fallbacks of one refill: nothing between them takes time.
+#[derive(Debug, Default)]
+pub(super) struct Burst(Cell<Option<(Time, u64)>>);
+
+impl Burst {
+    /// One more fallback. How many more lie in bursts for it.
+    fn join(&self, now: Time) -> u64 {
+        let length = self.0.get().filter(|(time, _)| *time == now).map_or(0, |(_, length)| length) + 1;
+        self.0.set(Some((now, length)));
+        match length {
+            ..BURST => 0,
+            BURST => BURST,
+            _ => 1,
+        }
+    }
 }
 
 /// The machine's place in its own memory: does not keep it alive.
@@ -131,6 +156,7 @@ impl Machine {
         let cost = match *event {
             Event::Alloc { pfn, order, gfp, .. } => {
                 tally.allocs += 1;
+                tally.typed_allocs[gfp.migrate_type().index().min(2)] += 1;
                 if let Some(zone) = self.memory.allocator().zone_of(pfn) {
                     tally.zone_allocs[zone.kind().index()] += order.frames();
                 }
@@ -140,7 +166,10 @@ impl Machine {
             Event::Free { .. } => costs::FREE,
             Event::Fallback(fallback) => {
                 tally.fallbacks += 1;
-                tally.fragmenting += u64::from(fallback.is_fragmenting());
+                if fallback.is_fragmenting() {
+                    tally.fragmenting += 1;
+                    tally.in_bursts += self.burst.join(self.now());
+                }
                 0
             }
             Event::Compaction(CompactEvent::IsolateMigrate { scanned, .. }) => {

@@ -9,7 +9,7 @@
 //! * `disk`, `waits`: an elevator, and the actors that wait for it
 //! * `loading`: pages on their way from the disk
 //! * `cache`: reading, writing and deleting files; `writeback`: dirty pages on their way to the disk
-//! * `journal`, `xfs`: the file system's own pages, of ext4 and of XFS; `mapped`: programs and libraries
+//! * `journal`, `xfs`, `log`: the file system's own pages, of ext4 and of XFS, and the latter's log; `mapped`: programs and libraries
 //! * `process`: anonymous memory; `objects`: slabs, and shrinking them
 //! * `shadows`: records of evicted pages
 //! * `reclaim`: the work of the pages' owner for scanners of the LRU lists
@@ -29,6 +29,7 @@ mod files;
 mod hooks;
 mod journal;
 mod loading;
+mod log;
 mod mapped;
 mod objects;
 pub(crate) mod owner;
@@ -47,6 +48,7 @@ mod writeback;
 mod xfs;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
 use anyhow::Context;
@@ -59,6 +61,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub(crate) use cache::Stream;
 pub(crate) use disk::Drive;
 pub(crate) use files::FileId;
+pub(crate) use objects::Shrinking;
 pub(crate) use process::{Fault, ProcessId};
 pub(crate) use schedule::{Actor, ActorId, Next};
 pub(crate) use setup::{Setup, zones_of};
@@ -67,9 +70,11 @@ pub(crate) use time::Time;
 
 use disk::Disk;
 use files::Files;
-use hooks::{Seat, Tally};
+use hooks::{Burst, Seat, Tally};
 use journal::Journal;
 use loading::Loading;
+use log::Log;
+use objects::Deferred;
 use owner::{Entered, Memory, Sim};
 use process::Processes;
 use reclaim::Pages;
@@ -78,7 +83,7 @@ use shadows::Shadows;
 use slab::Slabs;
 use threads::Threads;
 use waits::Waits;
-use writeback::Dirty;
+use writeback::{Dirty, Piece};
 use xfs::Buffers;
 
 /// A machine. Lives on one thread.
@@ -99,10 +104,9 @@ pub(crate) struct Machine {
     reads_ahead: bool,
     files: RefCell<Files>,
     slabs: RefCell<Slabs>,
-    /// Objects that shrinkers still owe to look at.
-    slack: Cell<u64>,
-    /// LRU lists are a node's (since 4.8), and shrinkers go by the priority of a round.
-    lists_are_nodes: bool,
+    /// Dentries and inodes that the shrinker still has to look at, and by which rule.
+    deferred: Cell<Deferred>,
+    shrinking: Shrinking,
     shrinker: Shrinker<'static, 'static, Pages, Sim>,
     dirty: RefCell<Dirty>,
     shadows: RefCell<Shadows>,
@@ -114,9 +118,13 @@ pub(crate) struct Machine {
     /// The file system is XFS, with these buffers.
     is_xfs: bool,
     buffers: RefCell<Buffers>,
+    log: RefCell<Log>,
+    /// Pieces of files on their way to the disk, by the first frame of each.
+    pieces: RefCell<HashMap<Pfn, Piece>>,
     /// Age at which dirty pages are written, in nanoseconds.
     dirty_expire: u64,
     tally: RefCell<Tally>,
+    burst: Burst,
     /// By kind of zone, where the scanners of its last compaction ended: the migrate scanner's frame and the free
     /// scanner's.
     scanners: Cell<[Option<(Pfn, Pfn)>; ZoneKind::COUNT]>,
@@ -152,8 +160,8 @@ impl Machine {
                 reads_ahead: setup.reads_ahead,
                 files: RefCell::default(),
                 slabs: RefCell::default(),
-                slack: Cell::default(),
-                lists_are_nodes: setup.memory.lru == owner::LruScope::Node,
+                deferred: Cell::default(),
+                shrinking: setup.shrinking,
                 shrinker: Shrinker::new(memory.areas(), Pages::new(weak.clone()), setup.shrink),
                 dirty: RefCell::default(),
                 shadows: RefCell::default(),
@@ -163,8 +171,11 @@ impl Machine {
                 journal_hold: setup.journal_hold,
                 is_xfs: setup.is_xfs,
                 buffers: RefCell::default(),
+                log: RefCell::new(Log::new(setup.log_period)),
+                pieces: RefCell::default(),
                 dirty_expire: setup.dirty_expire,
                 tally: RefCell::default(),
+                burst: Burst::default(),
                 scanners: Cell::default(),
                 user: Cell::default(),
                 random: RefCell::new(Xoshiro256PlusPlus::seed_from_u64(setup.seed)),

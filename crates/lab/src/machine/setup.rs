@@ -7,6 +7,7 @@ use pageblock_reclaim::ShrinkConfig;
 
 use super::costs;
 use super::disk::Drive;
+use super::objects::Shrinking;
 use super::owner::{LruScope, MemoryConfig};
 
 /// A machine before it boots.
@@ -20,6 +21,10 @@ pub(crate) struct Setup {
     pub(crate) journal_hold: u64,
     /// The file system is XFS: inodes have log items, and are read through buffers.
     pub(crate) is_xfs: bool,
+    /// The log of XFS is written this often, in nanoseconds.
+    pub(crate) log_period: u64,
+    /// How many kernel objects shrinkers look at.
+    pub(crate) shrinking: Shrinking,
     /// The disk.
     pub(crate) drive: Drive,
     /// Age at which dirty pages are written, in nanoseconds.
@@ -53,6 +58,8 @@ impl Setup {
             shrink,
             journal_hold: 0,
             is_xfs: false,
+            log_period: costs::LOG_PERIOD,
+            shrinking: if lru == LruScope::Zone { Shrinking::ByScan } else { Shrinking::Proportional },
             drive: Drive::Spinning,
             dirty_expire: costs::DIRTY_EXPIRE,
             cpus,

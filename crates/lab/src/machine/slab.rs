@@ -24,12 +24,30 @@ pub(crate) enum Kind {
     LogItem,
     /// `filp`: a file that a process has open, 256 bytes.
     OpenFile,
+    /// `kmalloc-1k`: a changed inode as it goes into the log of XFS.
+    LogVector,
+    /// Parts of an inode of XFS beside it: its extents (`kmalloc-96`) and its label (`lsm_inode_cache`, 32 bytes).
+    InodePart,
+    /// `bio` with `iomap_ioend` around it: a piece of a file on its way to the disk.
+    Bio,
+    /// `biovec-max`: the list of its pages, with room for 256.
+    BioVec,
 }
 
 impl Kind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Dentry, Self::Inode, Self::RadixNode, Self::Process, Self::LogItem, Self::OpenFile];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Dentry,
+        Self::Inode,
+        Self::RadixNode,
+        Self::Process,
+        Self::LogItem,
+        Self::OpenFile,
+        Self::LogVector,
+        Self::InodePart,
+        Self::Bio,
+        Self::BioVec,
+    ];
 
     /// Size of an object, in bytes.
     const fn bytes(self) -> u64 {
@@ -37,19 +55,45 @@ impl Kind {
             Self::Dentry => 192,
             Self::Inode => 900,
             Self::RadixNode => 560,
-            Self::Process | Self::OpenFile => 256,
+            Self::Process | Self::OpenFile | Self::Bio => 256,
             Self::LogItem => 168,
+            Self::LogVector => 1024,
+            Self::InodePart => 128,
+            Self::BioVec => 4096,
         }
     }
 
-    /// Size of a slab, unless memory is short: then one frame.
-    pub(crate) const fn order(self) -> Order {
-        match self {
-            Self::Dentry | Self::Process | Self::LogItem => Order::ZERO,
-            Self::OpenFile => Order::saturating(1),
-            Self::RadixNode => Order::saturating(2),
-            Self::Inode => Order::saturating(3),
+    /// Size of a slab, unless memory is short: then one frame. The more CPUs, the more objects it is to have; a
+    /// sixteenth of it may be left over, or else more, up to a quarter (SLUB's `calculate_order()`).
+    pub(crate) const fn order(self, cpus: u32) -> Order {
+        if matches!(self, Self::Process) {
+            return Order::ZERO; // objects of several sizes
         }
+        let most = (PAGE_SIZE << MOST_ORDER) / self.bytes();
+        let wanted = 4 * (cpus.ilog2() as u64 + 2);
+        let mut objects = if wanted < most { wanted } else { most };
+        while objects > 1 {
+            let mut fraction = 16;
+            while fraction >= 4 {
+                let mut order = 0;
+                while order <= MOST_ORDER {
+                    let slab = PAGE_SIZE << order;
+                    if slab >= objects * self.bytes() && slab % self.bytes() <= slab / fraction {
+                        return Order::saturating(order);
+                    }
+                    order += 1;
+                }
+                fraction /= 2;
+            }
+            objects -= 1;
+        }
+        Order::ZERO
+    }
+
+    /// Slabs with room that are kept even if they are empty (`min_partial`).
+    const fn kept(self) -> usize {
+        let half = self.bytes().ilog2() as usize / 2;
+        if half < 5 { 5 } else { half }
     }
 
     /// Objects in a slab of this size.
@@ -59,9 +103,12 @@ impl Kind {
 
     /// Whether the kernel can get such objects back (`SLAB_RECLAIM_ACCOUNT`): its frames are of the reclaimable type.
     pub(crate) const fn is_reclaimable(self) -> bool {
-        !matches!(self, Self::Process | Self::LogItem | Self::OpenFile)
+        matches!(self, Self::Dentry | Self::Inode | Self::RadixNode)
     }
 }
+
+/// The largest order of a slab (`slub_max_order`).
+const MOST_ORDER: u8 = 3;
 
 /// One object: the slab that holds it. Objects of a slab are alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,19 +190,18 @@ impl Slabs {
         let entry = &mut cache.slabs[object.slab as usize];
         entry.used -= 1;
         cache.objects -= 1;
-        if entry.used > 0 {
-            if !entry.listed {
-                entry.listed = true;
-                // Not first in line: objects freed at random leave room in many slabs, and the fuller are used first.
-                cache.partial.push_front(object.slab);
-            }
+        if !entry.listed {
+            entry.listed = true;
+            // Not first in line: objects freed at random leave room in many slabs, and the fuller are used first.
+            cache.partial.push_front(object.slab);
+        }
+        if entry.used > 0 || cache.partial.len() < object.kind.kept() {
             return None;
         }
         let (pfn, order) = (entry.pfn, entry.order);
         cache.frames -= order.frames();
-        if entry.listed {
-            cache.partial.retain(|slab| *slab != object.slab);
-        }
+        entry.listed = false;
+        cache.partial.retain(|slab| *slab != object.slab);
         cache.vacant.push(object.slab);
         Some((pfn, order))
     }
@@ -182,8 +228,21 @@ mod tests {
         for object in others {
             assert_eq!(slabs.give(*object), None);
         }
-        assert_eq!(slabs.give(*last), Some((Pfn::new(7), Order::ZERO)));
-        assert_eq!(slabs.usage(Kind::Dentry), (0, 0));
-        assert_eq!(slabs.take(Kind::Dentry), None);
+        assert_eq!(slabs.give(*last), None, "a few are kept empty");
+        (10..14).for_each(|pfn| slabs.add(Kind::Dentry, Pfn::new(pfn), Order::ZERO));
+        let object = slabs.take(Kind::Dentry).unwrap();
+        assert_eq!(slabs.give(object), Some((Pfn::new(13), Order::ZERO)));
+        assert_eq!(slabs.usage(Kind::Dentry), (0, 4));
+    }
+
+    /// As `/proc/slabinfo` of a Linux 6.1 says for one CPU, and of one for eight.
+    #[test]
+    fn the_more_cpus_the_larger_a_slab() {
+        let orders = |cpus| {
+            [Kind::Dentry, Kind::Inode, Kind::RadixNode, Kind::OpenFile, Kind::LogVector, Kind::BioVec]
+                .map(|kind| kind.order(cpus).as_u8())
+        };
+        assert_eq!(orders(1), [0, 1, 1, 0, 1, 3]);
+        assert_eq!(orders(8), [0, 3, 2, 1, 3, 3]);
     }
 }

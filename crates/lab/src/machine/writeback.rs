@@ -6,7 +6,16 @@ use pageblock_frame::{NodeId, Pfn, ZoneKind};
 
 use super::disk::Transfer;
 use super::owner::Name;
-use super::{Actor, FileId, Machine, Next, Time, costs};
+use super::slab::Object;
+use super::{Actor, FileId, Kind, Machine, Next, Time, costs};
+
+/// A piece of a file on its way to the disk.
+#[derive(Debug)]
+pub(super) struct Piece {
+    file: Option<FileId>,
+    /// They describe it to the disk.
+    objects: Vec<Object>,
+}
 
 /// A zone: its node and its kind.
 type Place = (NodeId, ZoneKind);
@@ -28,6 +37,8 @@ pub(super) struct Dirty {
     /// Pages that are to be written soon, whatever their age and number.
     hurried: u64,
     sync: bool,
+    /// The write-back thread has more than the disk takes at once.
+    wants_room: bool,
 }
 
 impl Dirty {
@@ -115,13 +126,14 @@ impl Machine {
 
     /// Hands the oldest dirty pages to the disk, as far as they were dirtied before a time; says when they are written.
     fn write_some(&self, before: Time) -> Option<Time> {
-        let mut batch: Vec<(u64, Pfn)> = Vec::with_capacity(costs::WRITEBACK_CHUNK);
-        while batch.len() < costs::WRITEBACK_CHUNK {
+        let most = costs::WRITEBACK_CHUNK.min(self.disk_room());
+        let mut batch: Vec<(u64, Pfn)> = Vec::with_capacity(most);
+        while batch.len() < most {
             let Some((file, index)) = self.dirty.borrow_mut().next(before) else { break };
             // With it go the dirty pages of the file that follow.
             for index in index.. {
                 let Some(pfn) = self.memory.find(Name::File { file: file.0, index }) else { break };
-                if batch.len() == costs::WRITEBACK_CHUNK || !self.start_writing(pfn) {
+                if batch.len() == most || !self.start_writing(pfn) {
                     break;
                 }
                 batch.push((self.files.borrow().sector(file, index).0, pfn));
@@ -166,11 +178,38 @@ impl Machine {
         batch.sort_unstable();
         let mut done = None;
         for run in batch.chunk_by(|a, b| a.0 + 1 == b.0) {
-            let Some((sector, _)) = run.first() else { continue };
+            let Some((sector, first)) = run.first() else { continue };
+            self.describe(*first);
             let place = (super::disk::Sector(*sector), run.len() as u64);
             done = Some(self.ask_disk(Transfer::Write, place, run.iter().map(|(_, pfn)| *pfn).collect()));
         }
         done
+    }
+
+    /// Requests for which the disk has room. Only pieces of files are counted, each of which is a request.
+    fn disk_room(&self) -> usize {
+        costs::DISK_REQUESTS.saturating_sub(self.pieces.borrow().len())
+    }
+
+    /// A piece of a file is about to go to the disk: the objects that describe it, until it is there.
+    fn describe(&self, first: Pfn) {
+        if self.is_xfs {
+            let objects = [Kind::Bio, Kind::BioVec].into_iter().filter_map(|kind| self.object(kind)).collect();
+            let file = match self.memory.holder(first).name() {
+                Some(Name::File { file, .. }) => Some(FileId(file)),
+                _ => None,
+            };
+            let before = self.pieces.borrow_mut().insert(first, Piece { file, objects });
+            self.release(before.into_iter().flat_map(|piece| piece.objects));
+        }
+    }
+
+    /// It is there: a file that has grown has another size now.
+    fn written(&self, piece: Piece) {
+        self.release(piece.objects);
+        if let Some(file) = piece.file {
+            self.log_inode(file);
+        }
     }
 
     pub(super) fn finish_writing(&self, pages: &[Pfn]) {
@@ -183,11 +222,20 @@ impl Machine {
         if dirty.dirty + dirty.written_back == 0 {
             dirty.sync = false;
         }
+        drop(dirty);
+        for pfn in pages {
+            let piece = self.pieces.borrow_mut().remove(pfn);
+            piece.into_iter().for_each(|piece| self.written(piece));
+        }
+        if self.is_xfs && self.disk_room() >= costs::DISK_BATCH && self.dirty.borrow().wants_room {
+            self.wake_flusher();
+        }
     }
 
     /// Asks for everything dirty to be written; [`is_synced`](Self::is_synced) says when it is.
     pub(crate) fn start_sync(&self) {
         self.dirty.borrow_mut().sync = true;
+        self.force_log();
         self.wake_flusher();
     }
 
@@ -204,10 +252,12 @@ pub(super) struct Flusher;
 impl Actor for Flusher {
     fn step(&mut self, machine: &Machine) -> Next {
         machine.end_holds();
+        machine.end_checkpoints();
         let now = machine.now();
         let (dirty, _) = machine.dirty_pages();
         let much =
             dirty > machine.dirtyable() * costs::DIRTY_BACKGROUND / 100 || machine.dirty.borrow().wants_writing();
+        machine.dirty.borrow_mut().wants_room = much && machine.disk_room() <= costs::WRITEBACK_CHUNK;
         let before = if much { now } else { Time::new(now.nanoseconds().saturating_sub(machine.dirty_expire)) };
         match machine.write_some(before) {
             Some(done) => Next::Sleep(done),

@@ -12,7 +12,7 @@ use pageblock_frame::{Gfp, Order, PAGE_SIZE, Pfn};
 use pageblock_reclaim::Slab;
 
 use super::disk::{Sector, Transfer};
-use super::objects::BATCH;
+use super::objects::Deferred;
 use super::{FileId, Kind, Machine, Time};
 
 /// Inodes of a cluster. Those of files that were created one after the other.
@@ -33,13 +33,13 @@ const BUFFER: Gfp = Gfp::NOFS;
 /// | `buffers` | by cluster its frames, up to `FRAMES`, and how many looks it survives | `use_buffer`, `shrink_buffers` |
 /// | `queue` | each of them once, the one that was looked at longest ago first | the same |
 /// | `created` | clusters from here on have never been on the disk | `use_buffer` |
-/// | `owed` | looks that are too few for a batch yet | `shrink_buffers` |
+/// | `deferred` | looks that are too few for a batch yet | `shrink_buffers` |
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     buffers: HashMap<u32, (Vec<Pfn>, u8)>,
     queue: VecDeque<u32>,
     created: u32,
-    owed: u64,
+    deferred: Deferred,
 }
 
 impl Buffers {
@@ -94,13 +94,22 @@ impl Machine {
         Some(self.ask_disk(Transfer::Read, (at, FRAMES as u64), Vec::new()))
     }
 
-    /// An inode is changed: it has a log item from now on.
+    /// An inode is changed: it has a log item from now on, and is in the log that is written next.
     pub(super) fn log_inode(&self, file: FileId) {
-        if !self.is_xfs || !self.files.borrow().lacks(file, Kind::LogItem) {
+        if !self.is_xfs || !self.files.borrow().is_known(file) {
             return;
         }
-        if let Some(item) = self.object(Kind::LogItem) {
-            let unwanted = self.files.borrow_mut().attach(file, item);
+        self.attach(file, Kind::LogItem);
+        self.log_change(file);
+    }
+
+    /// An object that goes with the inode of a known file, unless it has one.
+    pub(super) fn attach(&self, file: FileId, kind: Kind) {
+        if !self.files.borrow().lacks(file, kind) {
+            return;
+        }
+        if let Some(object) = self.object(kind) {
+            let unwanted = self.files.borrow_mut().attach(file, object);
             self.release(unwanted);
         }
     }
@@ -110,10 +119,7 @@ impl Machine {
         let looks = {
             let mut all = self.buffers.borrow_mut();
             let known = all.buffers.len() as u64;
-            let owed = (all.owed + slab.share(known / self.nodes())).min(known * 2);
-            let looks = if owed < BATCH { 0 } else { owed };
-            all.owed = owed - looks;
-            looks
+            all.deferred.take(self.shrinking, slab, known / self.nodes())
         };
         for _ in 0..looks {
             self.compute(super::costs::SHRINK_OBJECT);

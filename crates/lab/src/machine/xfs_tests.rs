@@ -4,11 +4,12 @@ use pageblock_frame::reclaim::Actor;
 use pageblock_frame::{NodeId, Order};
 
 use super::*;
-use crate::machine::{Setup, Time, costs};
+use crate::machine::objects::BATCH;
+use crate::machine::{Setup, Shrinking, Time, costs};
 
 /// A machine with this file system, or with another, and files of one page.
 fn machine(is_xfs: bool, files: u32) -> (Rc<Machine>, Vec<FileId>) {
-    let setup = Setup::small();
+    let setup = Setup { shrinking: Shrinking::ByPriority, ..Setup::small() };
     let machine = Machine::boot(&Setup { is_xfs, ..setup }).unwrap();
     let files = (0..files).map(|_| machine.create_file(1)).collect();
     (machine, files)

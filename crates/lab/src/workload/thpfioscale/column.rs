@@ -9,9 +9,9 @@ use pageblock_buddy::BoostRule;
 use serde::Serialize;
 
 use super::ThpfioscaleArgs;
-use crate::machine::costs::MILLISECOND;
+use crate::machine::costs::{LOG_PERIOD, MILLISECOND};
 use crate::machine::owner::LruScope;
-use crate::machine::{Drive, Setup, zones_of};
+use crate::machine::{Drive, Setup, Shrinking, zones_of};
 use crate::workload::options::StepSet;
 
 /// Below which order requests stall, as posted.
@@ -21,6 +21,9 @@ const STALL_ORDER: u8 = 4;
 const WHOLE: u64 = 32 << 30;
 /// Part of it below 4 GiB, in thousandths, less a hole of 1 GiB for devices.
 const DMA32: u64 = 94;
+/// The same on the machine of the measured Linux 6.1: 160 MiB of `max-ram-below-4g`, of which DMA has a part, less what
+/// the firmware and the kernel hold there.
+const DMA32_THERE: u64 = 45;
 /// `min_free_kbytes` as khugepaged raises it on the published machine: two pageblocks and nine for migrate types, for
 /// each of three zones.
 const RAISED: u64 = (2 + 9) * 3 * 2048;
@@ -38,6 +41,12 @@ pub(crate) enum Column {
     Stall,
     /// Just these patches.
     Steps(StepSet),
+    /// Linux 6.1 without boost, on a machine with one CPU like the one that it was measured on.
+    Linux61Unboosted,
+    /// The same as it is.
+    Linux61,
+    /// Our default on that machine.
+    DefaultThere,
     /// This project's default.
     Default,
 }
@@ -54,7 +63,10 @@ pub(crate) struct Tunables {
 }
 
 impl Column {
-    /// All, in the order of the table.
+    /// Those of the measured Linux 6.1.
+    const MEASURED: [Self; 3] = [Self::Linux61Unboosted, Self::Linux61, Self::DefaultThere];
+
+    /// All of the series, in the order of the table.
     pub(crate) const ALL: [Self; 5] = [Self::Vanilla, Self::Spreading, Self::Boost, Self::Stall, Self::Default];
 
     /// As a heading.
@@ -66,6 +78,9 @@ impl Column {
             Self::Stall => "patches 1-4".to_owned(),
             Self::Steps(steps) => steps.name(),
             Self::Default => "default".to_owned(),
+            Self::Linux61Unboosted => "6.1 boost 0".to_owned(),
+            Self::Linux61 => "6.1".to_owned(),
+            Self::DefaultThere => "default there".to_owned(),
         }
     }
 
@@ -81,7 +96,9 @@ impl Column {
             Self::Boost => Config::linux_4_20(3),
             Self::Stall => Config::linux_4_20(4),
             Self::Steps(steps) => only(steps),
-            Self::Default => return Config::new(),
+            Self::Linux61Unboosted => Config::linux_6_1().experiment(Experiment::Boost(BoostRule::off())),
+            Self::Linux61 => Config::linux_6_1(),
+            Self::Default | Self::DefaultThere => return Config::new(),
         };
         if !self.stalls() {
             return config;
@@ -103,8 +120,11 @@ impl FromStr for Column {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> anyhow::Result<Self> {
-        let found = Self::ALL.into_iter().find(|column| column.name().replace(' ', "-") == name);
-        found.ok_or_else(|| anyhow!("expected vanilla, patch-1, patches-1-3, patches-1-4 or default, found `{name}`"))
+        let mut all = Self::ALL.into_iter().chain(Self::MEASURED);
+        let found = all.find(|column| column.name().replace(' ', "-") == name);
+        found.ok_or_else(|| {
+            anyhow!("expected vanilla, patch-1, patches-1-3, patches-1-4, default, 6.1-boost-0, 6.1 or default-there, found `{name}`")
+        })
     }
 }
 
@@ -154,11 +174,12 @@ impl Block {
 
     /// The machine, with so much memory on each node.
     pub(crate) fn setup(self, column: Column, args: &ThpfioscaleArgs, seed: u64) -> Setup {
-        let (memory, cpus) = (args.memory.bytes, args.hardware.cpus_or(self.cpus()));
+        let measured = Column::MEASURED.contains(&column);
+        let (memory, cpus) = (args.memory.bytes, args.hardware.cpus_or(if measured { 1 } else { self.cpus() }));
         let nodes = u64::from(self.nodes);
         let kbytes = (RAISED as u128 * memory as u128 / WHOLE as u128) as u64;
         let usual = pageblock_buddy::min_free_kbytes(memory * nodes / 1024);
-        let zones = zones_of(memory, args.hardware.dma32_or(DMA32));
+        let zones = zones_of(memory, args.hardware.dma32_or(if measured { DMA32_THERE } else { DMA32 }));
         let config = column.config(args.tunables).zones(zones).min_free_kbytes(Some(usual.max(kbytes)));
         let mut setup = Setup::new(memory * nodes, cpus * u32::from(self.nodes), config, LruScope::Node);
         let region = |node: u64| {
@@ -169,6 +190,11 @@ impl Block {
         setup.memory.cpu_nodes = (0..nodes).flat_map(|n| vec![NodeId::new(n as u8); cpus as usize]).collect();
         setup.marks_second_use = true;
         setup.is_xfs = true;
+        // The work lasts as long as memory is large; so do the periods of timers.
+        setup.log_period = (u128::from(LOG_PERIOD) * u128::from(memory) / u128::from(WHOLE)) as u64;
+        if !measured && column != Column::Default {
+            setup.shrinking = Shrinking::ByPriority;
+        }
         // The series does not name the disk. With a spinning one the readers get through a hundredth of this in the
         // time that writing took, memory stays in the order in which it was written, and an eighth of the huge pages
         // comes without advice: in the series it was 1 percent.

@@ -15,6 +15,13 @@ pub(crate) struct Run {
     pub(crate) events: u64,
     /// The same while files were written, read, and while threads touched.
     pub(crate) events_by_phase: [u64; 3],
+    /// Of the events, those in bursts of 15 or more: one refill each.
+    pub(crate) events_in_bursts: u64,
+    /// Requests while files were written: unmovable, movable, reclaimable; and the pages that were written.
+    pub(crate) requests_while_writing: [u64; 3],
+    pub(crate) pages_written: u64,
+    /// Dentries and inodes that the shrinker looked at.
+    pub(crate) objects_scanned: u64,
     /// All requests that were served from another type.
     pub(crate) fallbacks: u64,
     /// The same by type, `[wanted][from]`: unmovable, movable, reclaimable; and by the order of the victim.

@@ -35,7 +35,8 @@ pub(crate) struct ThpfioscaleArgs {
     /// Only the machine with one node
     #[arg(long)]
     pub(crate) one_node: bool,
-    /// Only these columns (vanilla, patch-1, patches-1-3, patches-1-4, default); all if none is given
+    /// Only these columns (vanilla, patch-1, patches-1-3, patches-1-4, default; 6.1-boost-0, 6.1 and default-there on a
+    /// machine like the one on which Linux 6.1 was measured); those of the series if none is given
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) columns: Vec<Column>,
     /// A column with just these patches, 1 to 4; repeatable

@@ -38,7 +38,8 @@ pub(super) fn run(args: &ThpfioscaleArgs, block: Block, column: Column, seed: u6
     let before = script.machine.tally();
     let began = script.machine.now();
     script.write();
-    let written = script.machine.tally().fragmenting - before.fragmenting;
+    let after = script.machine.tally();
+    let written = after.fragmenting - before.fragmenting;
     let took = script.machine.now().since(began);
     let after_writing = Mixing::of(&script.machine);
     script.read(took);
@@ -53,6 +54,10 @@ pub(super) fn run(args: &ThpfioscaleArgs, block: Block, column: Column, seed: u6
     Ok(Run {
         events: tally.fragmenting - before.fragmenting,
         events_by_phase: [written, warm, tally.fragmenting - before.fragmenting - written - warm],
+        events_in_bursts: tally.in_bursts - before.in_bursts,
+        requests_while_writing: std::array::from_fn(|place| after.typed_allocs[place] - before.typed_allocs[place]),
+        pages_written: script.files.iter().map(|files| files.borrow().len() as u64 * u64::from(FILE_PAGES)).sum(),
+        objects_scanned: tally.slabs_scanned - before.slabs_scanned,
         fallbacks: tally.fallbacks - before.fallbacks,
         fallbacks_by_type: events.by_type,
         fallbacks_by_order: events.fallbacks.to_vec(),
