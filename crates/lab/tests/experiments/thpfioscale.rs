@@ -47,11 +47,12 @@ fn each_patch_of_the_series_keeps_types_apart_better() {
         println!("events {events:?}, huge {:?}", figure(cells, "huge_slots"));
         assert!(events[0] > 300.0, "the storm: {events:?}");
         assert!(events[1] <= events[0] * 1.15, "spreading only moves them: {events:?}");
-        // With refills that fall back for their whole batch the boost takes none away: a real 6.1 had 4,080 events
-        // without it and 5,513 with it, in runs that differed by a factor of 2 to 6. This is one run.
-        assert!(events[2] <= events[1] * 2.5, "the boost costs some: {events:?}");
-        assert!(events[3] * 8.0 < events[2], "stalls take most away: {events:?}");
-        assert!(events[3] * 8.0 < events[0], "all together: {events:?}");
+        // Published: 96 and 98 percent less than with patch 1. What is left comes in bursts: a refill that has begun to
+        // fall back does so for its whole batch.
+        assert!(events[2] * 3.0 < events[1], "the boost takes most away: {events:?}");
+        // Published: a tenth of that on one machine, as much on the other.
+        assert!(events[3] <= events[2] * 1.1, "stalls take some away: {events:?}");
+        assert!(events[3] * 3.0 < events[0], "all together: {events:?}");
         assert!(events[4] * 100.0 < events[0], "the default stalls nobody: {events:?}");
     }
     let huge = |cells| {
@@ -59,8 +60,7 @@ fn each_patch_of_the_series_keeps_types_apart_better() {
         std::array::from_fn::<_, 5, _>(|place| huge[place] / slots[place])
     };
     let (plain, advised) = (huge(&all[0]), huge(&all[1]));
-    // Published for patch 4: 0.9 and 2.2 percent. Here its stalls leave kswapd more whole pageblocks.
-    assert!(plain.iter().all(|part| *part < 0.1), "a request that neither reclaims nor compacts gets few: {plain:?}");
+    assert!(plain.iter().all(|part| *part < 0.05), "a request that neither reclaims nor compacts gets few: {plain:?}");
     assert!(advised[0] > plain[0] && advised[0] < 0.5, "{advised:?}");
     assert!(advised[3] > 0.9 && advised[4] > 0.9, "patch 4 and the default: {advised:?}");
 }
