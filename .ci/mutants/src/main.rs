@@ -174,7 +174,11 @@ fn main() -> Result<()> {
     run::copy_tree(pristine, &tree)?;
     let mut sites = mistakes(pristine)?;
     if !arguments.mistakes_only {
-        sites.extend(sample(&arguments)?);
+        let mut sampled = sample(&arguments)?;
+        // A mistake replaces its text, with what is inside.
+        let is_inside = |a: &Site, b: &Site| a.file == b.file && a.start >= b.start && a.end <= b.end;
+        sampled.retain(|site| !sites.iter().any(|mistake| is_inside(site, mistake)));
+        sites.extend(sampled);
     }
     let mut mutants: Vec<Numbered> = (1..).zip(sites).collect();
     rewrite::add_switch(&tree)?;

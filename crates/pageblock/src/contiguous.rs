@@ -100,6 +100,10 @@ enum RunState {
 
 impl RunState {
     fn admits(self, block: &Pageblock) -> bool {
+        // Withheld for another request, or by the kernel.
+        if block.migrate_type() == MigrateType::Isolate {
+            return false;
+        }
         match self {
             Self::Free => block.is_wholly_free(),
             Self::Movable => {

@@ -220,3 +220,24 @@ impl<P: Platform> fmt::Debug for SharedFrames<'_, P> {
         f.debug_struct("SharedFrames").field("block", &*self.block).field("owners", &self.owners()).finish()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_near_its_end_stays_there_for_ever() {
+        let count = RefCount(AtomicU32::new(SATURATED / 2 - 1));
+        count.join();
+        assert_eq!(count.owners(), SATURATED / 2, "it can be counted still");
+        assert!(!count.leave());
+        for start in [SATURATED / 2, SATURATED, SATURATED + 7] {
+            let count = RefCount(AtomicU32::new(start));
+            count.join();
+            assert_eq!(count.owners(), SATURATED);
+            let count = RefCount(AtomicU32::new(start));
+            assert!(!count.leave() && !count.end() && !count.begin());
+            assert_eq!(count.owners(), SATURATED);
+        }
+    }
+}

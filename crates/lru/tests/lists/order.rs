@@ -179,3 +179,15 @@ fn frames_that_no_set_covers_are_refused_or_ignored() {
     assert_eq!(vecs.waiting(Batch::Add), 0);
     assert!(!lrus.release(Pfn::new(5)));
 }
+
+#[test]
+fn activations_and_evictions_age_what_was_evicted() {
+    let table = table(1);
+    let set = Lru::new(Pfn::new(0), &table);
+    let shadow = set.evict(8);
+    assert_eq!((set.age(), set.refault(shadow, 0).distance), (8, 0));
+    set.advance_age(4);
+    assert_eq!(set.age(), 12);
+    let back = set.refault(shadow, 4);
+    assert_eq!((back.distance, back.workingset, set.refault(shadow, 3).workingset), (4, true, false));
+}

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 /// As SeaBIOS of QEMU 7.2 leaves them in memory (`-machine q35 -smp 4 -m 256M`, two nodes, distance 21).
 const SRAT: &[u8] = include_bytes!("../tables/srat-q35.bin");
-const SLIT: &[u8] = include_bytes!("../tables/slit-q35.bin");
+pub(crate) const SLIT: &[u8] = include_bytes!("../tables/slit-q35.bin");
 
 /// The table with this byte replaced and the checksum made right.
 fn with_byte(table: &[u8], at: usize, byte: u8) -> Vec<u8> {

@@ -164,3 +164,49 @@ fn one_count_stands_for_one_block() {
     all_free(&frames);
     all_free(&other);
 }
+
+/// One zone, two CPUs: a promise keeps the high watermark and a margin of 64 frames a CPU, and each further promise
+/// keeps the ones before it with a margin of their own.
+#[test]
+fn promises_end_exactly_where_margins_begin() {
+    let config = Config::new().zones(ZoneLimits::single()).cpus(2);
+    let frames = boot(&memory(64 * MIB), &config);
+    let zone = frames.zones().next().unwrap();
+    let spare = zone.free_frames() - zone.watermarks().high - 128;
+    assert_eq!(frames.commit(spare + 1, Gfp::KERNEL).unwrap_err(), AllocError::OutOfMemory);
+    assert_eq!((frames.committed(), frames.commit(spare, Gfp::KERNEL).unwrap().left()), (0, spare));
+    let first = frames.commit(1000, Gfp::KERNEL).unwrap();
+    let rest = spare - 1000 - 128;
+    assert_eq!(frames.commit(rest + 1, Gfp::KERNEL).unwrap_err(), AllocError::OutOfMemory);
+    let second = frames.commit(rest, Gfp::KERNEL).unwrap();
+    assert_eq!((first.left() + second.left(), frames.committed()), (1000 + rest, 1000 + rest));
+}
+
+#[test]
+fn a_promise_over_two_zones_takes_from_each_what_it_promised() {
+    let frames = boot(&memory(32 * MIB), &Config::new().cpus(1).lowmem_reserve_ratio([0; 4]));
+    let before: Vec<u64> = frames.zones().map(|zone| zone.free_frames()).collect();
+    let promised = 6500;
+    let mut promise = frames.commit(promised, Gfp::KERNEL).unwrap();
+    let held: Vec<_> = core::iter::from_fn(|| promise.alloc()).collect();
+    assert_eq!((held.len() as u64, promise.left(), frames.committed()), (promised, 0, 0));
+    frames.drain();
+    for (zone, before) in frames.zones().zip(before).filter(|(_, before)| *before > 0) {
+        let given = before - zone.free_frames();
+        assert!(given > 0 && zone.free_frames() >= zone.watermarks().high, "{zone:?} gave {given}");
+    }
+}
+
+#[test]
+fn a_run_leaves_pageblocks_alone_that_are_isolated() {
+    let frames = boot(&memory(64 * MIB), &Config::new().zones(ZoneLimits::single()));
+    let zone = crate::machine::zone(&frames, 0, pageblock::ZoneKind::Normal);
+    for block in (1..32).step_by(2) {
+        zone.isolate_block::<crate::machine::Machine>(pageblock::Pfn::new(block * 512)).unwrap();
+    }
+    let free = frames.stats().free;
+    assert_eq!(frames.alloc_exact(1200, Gfp::KERNEL).unwrap_err(), AllocError::OutOfMemory);
+    assert_eq!((frames.stats().free, frames.check()), (free, Ok(())));
+    zone.unisolate_block::<crate::machine::Machine>(pageblock::Pfn::new(5 * 512)).unwrap();
+    assert_eq!(frames.alloc_exact(1200, Gfp::KERNEL).unwrap().pfns().start.as_u64(), 4 * 512);
+}

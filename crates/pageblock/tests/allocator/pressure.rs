@@ -99,3 +99,14 @@ fn the_posted_cap_grows_with_the_boost() {
     let (posted, events) = boosted(BoostRule::posted());
     assert_eq!(posted, 512 * events);
 }
+
+#[test]
+fn what_is_boosted_serves_at_last_though_nothing_is_kept_apart() {
+    let config = SINGLE.spreading(ZoneSpreading::Off);
+    let (frames, normal) = mixed_up::<pageblock_testkit::host::Host<62>>(&config);
+    let marks = normal.watermarks();
+    assert!(normal.free_frames() > marks.min + 64);
+    assert!(frames.alloc(Gfp::KERNEL).is_ok());
+    normal.set_boost(normal.free_frames());
+    assert!(frames.alloc(Gfp::KERNEL | Gfp::NORETRY).is_ok(), "free above the mark that is not boosted");
+}

@@ -175,3 +175,24 @@ fn interleaved_nodes_keep_their_frames_apart() {
     frames.check().unwrap();
     assert_eq!((frames.stats().free, frames.stats().bad_frees), (96 << 8, 0));
 }
+
+#[test]
+fn what_is_broken_in_a_zone_is_told_by_its_view_and_by_the_allocator() {
+    let frames = boot(&memory(16 * MIB), &Config::new());
+    let zone = zone(&frames, 0, ZoneKind::Dma);
+    let held = frames.alloc(Gfp::KERNEL | Gfp::DMA).unwrap();
+    let index = zone.index_of(held.pfn()).unwrap();
+    // SAFETY: the byte is written back below, and nothing is allocated or freed in between.
+    let states = unsafe { zone.state_table() };
+    let state = states.get(index);
+    states.set(index, pageblock_frame::StateByte::INSIDE);
+    assert!(frames.zone_of(held.pfn()).unwrap().check().is_err() && frames.check().is_err());
+    states.set(index, state);
+    frames.check().unwrap();
+}
+
+#[test]
+fn the_largest_order_is_a_pageblock_at_least() {
+    let with = |order| Config::new().max_order(order).check().is_ok();
+    assert!(with(pageblock::PAGEBLOCK_ORDER) && !with(order(8)));
+}
