@@ -37,6 +37,9 @@ struct Experiments;
 #[doc = include_str!("../../../docs/fidelity.md")]
 struct Fidelity;
 
+#[doc = include_str!("../../../docs/expectations.md")]
+struct Expectations;
+
 #[doc = include_str!("../../../docs/conformance.md")]
 struct Conformance;
 
