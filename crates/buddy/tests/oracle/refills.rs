@@ -3,8 +3,8 @@
 use core::mem::MaybeUninit;
 use pageblock_testkit::simulated::SimulatedZone;
 
-use pageblock_buddy::{Refill, Zone, ZoneConfig, ZoneStorage};
-use pageblock_frame::{AllocFlags, Carver, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
+use pageblock_buddy::{Patience, Refill, Zone, ZoneConfig, ZoneStorage};
+use pageblock_frame::{AllocFlags, Carver, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, StateByte, ZoneKind};
 use pageblock_testkit::host::Quiet;
 
 const MOVABLE: MigrateType = MigrateType::Movable;
@@ -115,4 +115,48 @@ fn whole_words_come_whole() {
     assert_eq!(refill(&zone, 0, 3, (1, 16)), (64..128).step_by(8).collect::<Vec<_>>());
     assert_eq!(refill(&zone, 0, 2, (1, 15)), [128], "no room for the word");
     assert_eq!(refill(&zone, 0, 0, (61, 128)).len(), 60 + 64, "what is left of a word, and the next");
+}
+
+#[test]
+fn what_is_left_in_a_reserved_pageblock_counts_as_a_block() {
+    let zone = zone_of(1);
+    assert_eq!(refill(&zone, 0, 0, (1, 1)).len(), 1);
+    for order in 0..9 {
+        assert!(zone.has_block(Order::new(order).unwrap(), AllocFlags::empty()), "order {order}");
+    }
+    assert!(!zone.has_block(Order::HUGE, AllocFlags::empty()));
+}
+
+#[test]
+fn a_view_tells_a_pageblock_as_it_is() {
+    let zone = zone_of(2);
+    let scan = zone.scan::<Quiet>(Patience::Wait);
+    let whole = scan.view(1).unwrap();
+    assert_eq!((whole.largest, whole.used(), whole.is_wholly_free()), (Some(Order::HUGE), 0, true));
+    zone.alloc_at::<Quiet>(Pfn::new(512), Order::new(8).unwrap()).unwrap();
+    let half = scan.view(1).unwrap();
+    assert_eq!((half.largest, half.used(), half.free), (Order::new(8), 256, 256));
+    zone.alloc_at::<Quiet>(Pfn::new(768), Order::new(8).unwrap()).unwrap();
+    let full = scan.view(1).unwrap();
+    assert_eq!((full.largest, full.used(), full.is_wholly_free()), (None, 512, false));
+}
+
+/// 64 neighbours go back as one word, unless one of them is not the caller's to give.
+#[test]
+fn a_word_with_a_stranger_in_it_goes_back_without_the_stranger() {
+    for stranger in [0, 1, 31, 63] {
+        let zone = zone_of(4);
+        let mut frames = refill(&zone, 0, 0, (64, 64));
+        frames.sort_unstable();
+        assert_eq!((frames.len(), frames[0] % 64, frames[63] - frames[0]), (64, 0, 63));
+        let index = frames[stranger];
+        // SAFETY: the frame is this test's, which holds it from here on.
+        let states = unsafe { zone.state_table() };
+        states.set(index, StateByte::allocated(Order::ZERO, MOVABLE));
+        let free = zone.free_frames();
+        // SAFETY: 63 of them are listed, and nothing is behind them.
+        assert_eq!(unsafe { zone.free_bulk::<Quiet>(Order::ZERO, &frames) }, 1);
+        assert_eq!((zone.free_frames(), states.get(index).is_allocated()), (free + 63, true));
+        zone.check().unwrap();
+    }
 }

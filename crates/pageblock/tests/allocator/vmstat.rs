@@ -317,6 +317,19 @@ fn every_part_is_in_the_listing() {
     assert!(some.iter().all(|number| *number > 0), "{text}");
     let compaction = [stat.compact_migrate_scanned, stat.compact_isolated, stat.pgmigrate_success];
     assert!(compaction.iter().all(|number| *number > 0), "{text}");
+    let sum = scene.frames.compaction().stats();
+    assert_eq!(
+        [stat.pgmigrate_success, stat.pgmigrate_fail, stat.compact_migrate_scanned, stat.compact_free_scanned],
+        [sum.migrate_success, sum.migrate_fail, sum.migrate_scanned, sum.free_scanned]
+    );
+    assert_eq!(
+        [stat.compact_isolated, stat.compact_stall, stat.compact_fail, stat.compact_success],
+        [sum.isolated, sum.stall, sum.fail, sum.success]
+    );
+    assert_eq!(
+        [stat.compact_daemon_wake, stat.compact_daemon_migrate_scanned, stat.compact_daemon_free_scanned],
+        [sum.daemon_wake, sum.daemon_migrate_scanned, sum.daemon_free_scanned]
+    );
     assert_eq!(stat.since(&stat).pgalloc_normal, 0);
     assert_eq!(VmStat::default().to_string().lines().count(), stat.rows().len());
 }

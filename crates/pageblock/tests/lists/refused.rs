@@ -55,3 +55,14 @@ fn absurd_sizings_are_refused() {
     assert!(matches!(batches(u32::MAX), Err(PcpError::Sizes { .. })));
     assert!(matches!(batches(1 << 26), Err(PcpError::Sizes { .. })));
 }
+
+#[test]
+fn a_drain_tells_how_many_zones_wait_for_other_cpus() {
+    let machine = boot(PcpConfig::new());
+    on_cpu(1, || drop(machine.alloc(Gfp::KERNEL).unwrap()));
+    // No kick is answered.
+    assert_eq!(on_cpu(0, || machine.drain()), 1);
+    answer_kicks(Some(machine.clone()));
+    assert_eq!((on_cpu(0, || machine.drain()), machine.stats().listed), (0, 0));
+    answer_kicks(None);
+}
