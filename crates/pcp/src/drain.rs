@@ -1,7 +1,7 @@
 //! Emptying lists: one's own, another CPU's by request, an offline CPU's by taking it over.
 
 use pageblock_frame::sync::{Ordering, Pinned, spin_hint};
-use pageblock_frame::{CpuId, Hooks, Order, Platform};
+use pageblock_frame::{COSTLY_ORDER, CpuId, Hooks, Order, Platform};
 
 use crate::config::PcpConfig;
 use crate::list::{LISTS, List, TYPES};
@@ -180,6 +180,10 @@ impl<P: Platform> PcpLists<'_, P> {
     /// which may merge, from the largest down. So a request gets a block at little cost, and most of the lists stay as
     /// they are. True if anything went back.
     pub fn give_back_until(&self, order: Order, enough: impl Fn() -> bool) -> bool {
+        if order > COSTLY_ORDER {
+            // Relaxed, here and where it is read: a hint.
+            self.wants_large.store(true, Ordering::Relaxed);
+        }
         let Some(mut guard) = self.areas.enter() else { return false };
         let lists = guard.lists_mut();
         let first = order.index() * TYPES;

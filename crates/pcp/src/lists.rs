@@ -27,6 +27,7 @@ use crate::tune::Tune;
 /// | `zone`, `base`, `config` | the zone, its first frame | – |
 /// | `batch`, `high`, `high_max` | [`Sizes`] | the caller that recomputes watermarks; read without lock, perhaps mixed |
 /// | `reclaiming` | – | reclaim of the zone |
+/// | `wants_large` | a large request found nothing, and few pageblocks have been whole since | that request; the CPU that finds many whole |
 /// | `isolations` | number of isolations under way | [`PcpLists::begin_isolation`] and its end |
 /// | `bypass` | counts | operations that go past the lists |
 ///
@@ -75,6 +76,7 @@ pub struct PcpLists<'m, P: Platform> {
     high: AtomicU32,
     high_max: AtomicU32,
     pub(crate) reclaiming: AtomicBool,
+    pub(crate) wants_large: AtomicBool,
     pub(crate) isolations: Lock<u32>,
     pub(crate) bypass: BypassCounters,
 }
@@ -181,6 +183,7 @@ impl<'m, P: Platform> PcpLists<'m, P> {
             high: AtomicU32::new(sizes.high),
             high_max: AtomicU32::new(sizes.high_max),
             reclaiming: AtomicBool::new(false),
+            wants_large: AtomicBool::new(false),
             isolations: Lock::new(0),
             bypass: BypassCounters::new(),
             areas,

@@ -10,6 +10,9 @@
 //! without overflowing, as long as the zone is above its high watermark; each overflow halves that. Reclaim brings the
 //! limits down to one batch.
 //!
+//! A zone that is wanted for large blocks has neither long lists nor a depot: both would hand a block that was freed in a
+//! nearly free pageblock to the next request, where the zone would take one of the most fragmented.
+//!
 //! Refills come by whole words of 64 frames where the zone has such, from a pageblock from which no other CPU takes: a
 //! word's state bytes are one cache line, and two CPUs that allocate and free in one line wait for each other at every
 //! operation.
@@ -150,14 +153,31 @@ impl<P: Platform> PcpLists<'_, P> {
         got
     }
 
+    /// True if blocks are to go back to the zone rather than to wait for use: no pageblock is whole, or few are, and a
+    /// request for a large block has found nothing. Blocks that are used again at once would keep others from becoming
+    /// whole.
+    fn wants_large(&self) -> bool {
+        if self.zone.whole_blocks() == 0 {
+            return true;
+        }
+        if !self.wants_large.load(Ordering::Relaxed) {
+            return false;
+        }
+        let short = self.zone.is_short_of_whole();
+        if !short {
+            self.wants_large.store(false, Ordering::Relaxed);
+        }
+        short
+    }
+
     /// Hands the oldest blocks of a list over to the depot. False if it does not take them: while the zone is reclaimed
-    /// freed blocks are to go back to it, and so are large ones where few pageblocks are wholly free.
+    /// or wanted for large blocks they are to go back to it, and so are large ones where few pageblocks are wholly free.
     fn push_batch(&self, lists: &mut CpuLists<'_>, list: List) -> bool {
         let blocks = blocks_of(list.order());
         if !self.depot.has_room(list) || lists.len(list) < blocks || self.reclaiming.load(Ordering::Relaxed) {
             return false;
         }
-        if list.order() > COSTLY_ORDER && self.zone.is_short_of_whole() {
+        if self.wants_large() || list.order() > COSTLY_ORDER && self.zone.is_short_of_whole() {
             return false;
         }
         let mut spare = lists.tune().spare;
@@ -184,7 +204,7 @@ impl<P: Platform> PcpLists<'_, P> {
         let tune = &mut lists.tune().lists[list.index()];
         if core::mem::take(&mut tune.overflowed) {
             // Too short: it had to give back blocks that it now asks for.
-            lists.set_limit(list, limit.saturating_mul(2).min(capacity));
+            lists.set_limit(list, limit.saturating_mul(2).min(self.most_blocks(lists, list)));
         } else {
             tune.doublings = (tune.doublings + 1).min(MOST_DOUBLINGS);
         }
@@ -199,6 +219,14 @@ impl<P: Platform> PcpLists<'_, P> {
         let room = if plenty && doublings == MOST_DOUBLINGS { capacity } else { capacity.div_ceil(2) };
         let room = room.max(1);
         (self.config.refill.blocks(frames, order).min(room), room)
+    }
+
+    /// To how many blocks the limit of a list may rise: to all that it has room for, or a batch of a zone that is wanted
+    /// for large blocks.
+    fn most_blocks(&self, lists: &CpuLists<'_>, list: List) -> u32 {
+        let batch = (self.sizes().batch + 1) >> list.order().as_u8();
+        let capacity = lists.capacity(list);
+        if self.wants_large() { batch.max(1).min(capacity) } else { capacity }
     }
 
     /// A list is at its limit: gives some of it back to the zone, and puts the block on it after all. The block is

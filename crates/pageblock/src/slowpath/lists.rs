@@ -2,7 +2,7 @@
 
 use pageblock_buddy::Zone;
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering, Pinned};
-use pageblock_frame::{AllocFlags, CpuId, Gfp, Order, Platform};
+use pageblock_frame::{AllocFlags, CpuId, Gfp, Order, PAGEBLOCK_ORDER, Platform};
 use pageblock_pcp::{Drain, PcpLists};
 
 use super::attempts::at_min;
@@ -15,7 +15,7 @@ use crate::request::Request;
 /// Rounds that a request waits for other CPUs to empty their lists.
 pub(crate) const SPINS: u64 = 1 << 12;
 /// CPUs of which one request of the short ladder empties the lists, and of which it looks at them.
-const MAX_DRAINED: usize = 4;
+const MAX_DRAINED: usize = 2;
 const MAX_SEEN: usize = 16;
 /// Requests that are refused on the word of a drain in vain, before there is another drain.
 const MAX_REFUSED: u32 = 63;
@@ -30,16 +30,21 @@ struct Seen {
 }
 
 impl Seen {
+    const NOTHING: Self = Self { frames: 0, batches: 0 };
+
     fn by<P: Platform>(request: &Request<P>, own: CpuId) -> Self {
-        let mut seen = Self { frames: 0, batches: 0 };
-        for zone in request.zones() {
-            seen.frames += zone.free_frames();
-            if let Some(lists) = request.inner.lists_of(zone) {
-                seen.frames += lists.frames_on(own);
-                seen.batches += lists.batches_in_use();
-            }
-        }
+        let mut seen = Self::NOTHING;
+        request.zones().for_each(|zone| seen.add(request, zone, own));
         seen
+    }
+
+    #[inline]
+    fn add<P: Platform>(&mut self, request: &Request<P>, zone: &'static Zone<'static>, own: CpuId) {
+        self.frames += zone.free_frames();
+        if let Some(lists) = request.inner.lists_of(zone) {
+            self.frames += lists.frames_on(own);
+            self.batches += lists.batches_in_use();
+        }
     }
 }
 
@@ -105,11 +110,16 @@ fn looks_refused<P: Platform>(request: &Request<P>) -> bool {
     if request.gfp.intersects(INSISTS) || !nothing_else_helps::<P>() {
         return false;
     }
-    let order = request.order;
     let flags = request.slow_flags();
-    let refuses = |zone: &Zone<'_>| !may_serve(request, zone, flags) && zone.highatomic() == 0 && zone.boost() == 0;
     let own = Pinned::<P>::new().cpu();
-    let refused = request.zones().all(refuses) && request.inner.last_drain.was_in_vain(order, Seen::by(request, own));
+    let mut now = Seen::NOTHING;
+    for zone in request.zones() {
+        if may_serve(request, zone, flags) || zone.highatomic() > 0 || zone.boost() > 0 {
+            return false;
+        }
+        now.add(request, zone, own);
+    }
+    let refused = request.inner.last_drain.was_in_vain(request.order, now);
     if refused {
         wake_threads(request);
     }
@@ -127,13 +137,20 @@ pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
         return Step::Continue(());
     }
     let mut step = give_back_own(climb, own);
-    if step.is_continue() && climb.has(Gfp::DIRECT_RECLAIM) && drain_others(climb, own, must) {
-        step = at_min(climb);
+    let mut drained = Drained::default();
+    if step.is_continue() && climb.has(Gfp::DIRECT_RECLAIM) {
+        drained = drain_others(climb, own, must);
+        if drained.helps {
+            step = at_min(climb);
+        }
     }
     match step {
         Step::Break(_) => last_drain.note_help(),
         Step::Continue(()) if climb.has(Gfp::DIRECT_RECLAIM) => {
-            last_drain.note_in_vain(request.order, Seen::by(request, own));
+            let mut now = Seen::by(request, own);
+            // These will be free in the zone soon, where a request finds them without a drain.
+            now.frames += drained.pending;
+            last_drain.note_in_vain(request.order, now);
         }
         // The other CPUs have not been asked.
         Step::Continue(()) => {}
@@ -141,44 +158,60 @@ pub(super) fn take_back<P: Platform>(climb: &Climb<P>) -> Step {
     step
 }
 
+/// Outcome of a drain of lists that held something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drained {
+    /// Blocks may have gone back by now: the CPU is this one, or has been kicked.
+    helps: bool,
+    /// Frames on lists of CPUs that have been asked, and that nothing kicked.
+    pending: u64,
+}
+
 /// Empties the lists of other CPUs: of all for a request that must not fail, else of some that hold something,
-/// beginning where the last request ended. True if they held anything.
-fn drain_others<P: Platform>(climb: &Climb<P>, own: CpuId, must: bool) -> bool {
+/// beginning where the last request ended.
+fn drain_others<P: Platform>(climb: &Climb<P>, own: CpuId, must: bool) -> Drained {
     let inner = climb.request.inner;
     let (most_drained, most_seen) = if must { (usize::MAX, usize::MAX) } else { (MAX_DRAINED, MAX_SEEN) };
     let cpus = (inner.cpus.len() as u32).max(1);
     let first = inner.last_drain.cursor.load(Ordering::Relaxed) % cpus;
-    let (mut drained, mut seen) = (0, 0);
-    while drained < most_drained && seen < most_seen.min(cpus as usize) {
+    let (mut asked, mut seen) = (0, 0);
+    let mut drained = Drained::default();
+    while asked < most_drained && seen < most_seen.min(cpus as usize) {
         let cpu = CpuId::new((first + seen as u32) % cpus);
         seen += 1;
-        if cpu != own && drain_of(climb, cpu) {
-            drained += 1;
+        if cpu != own {
+            let Drained { helps, pending } = drain_of(climb, cpu);
+            asked += usize::from(helps || pending > 0);
+            drained = Drained { helps: drained.helps | helps, pending: drained.pending + pending };
         }
     }
     inner.last_drain.cursor.store((first + seen as u32) % cpus, Ordering::Relaxed);
-    if drained > 0 {
+    if drained.helps {
         count(&inner.counters.drains);
     }
-    drained > 0
+    drained
 }
 
-/// Empties the lists of one CPU in the zones of the request. True if that may have helped: they held something, and the
-/// CPU is this one, or has been kicked.
-fn drain_of<P: Platform>(climb: &Climb<P>, cpu: CpuId) -> bool {
+/// Empties the lists of one CPU in the zones of the request.
+fn drain_of<P: Platform>(climb: &Climb<P>, cpu: CpuId) -> Drained {
     let request = &climb.request;
-    let mut helped = false;
+    let mut drained = Drained::default();
     for lists in request.zones().filter_map(|zone| request.inner.lists_of(zone)) {
-        // The depot's batches are drained together with any CPU's lists.
-        if lists.frames_on(cpu) + lists.frames_in_depot() > 0 {
-            let drained = lists.drain_cpu(cpu);
-            helped |= matches!(drained, Ok(Drain::Done | Drain::Kicked));
-            if drained == Ok(Drain::Kicked) {
+        let held = lists.frames_on(cpu);
+        if held == 0 {
+            continue;
+        }
+        match lists.drain_cpu(cpu) {
+            Ok(Drain::Done) => drained.helps = true,
+            Ok(Drain::Kicked) => {
+                drained.helps = true;
                 let _ = lists.wait(SPINS);
             }
+            Ok(Drain::Requested) => drained.pending += held,
+            Err(_) => {}
         }
     }
-    helped
+    drained
 }
 
 /// Blocks on this CPU's lists.
@@ -196,15 +229,19 @@ fn give_back_own<P: Platform>(climb: &Climb<P>, own: CpuId) -> Step {
             helped |= lists.give_back_until(request.order, || may_serve(request, zone, climb.flags()));
         }
     }
-    if helped {
-        at_min(climb)?;
+    if !helped {
+        return Step::Continue(());
     }
-    if drain_of(climb, own) { at_min(climb) } else { Step::Continue(()) }
+    at_min(climb)?;
+    // Not all went back if the zone seemed able to serve for a moment.
+    if drain_of(climb, own).helps { at_min(climb) } else { Step::Continue(()) }
 }
 
 /// The zone has enough frames for the request, and a block, of whatever type.
+#[inline]
 fn may_serve<P: Platform>(request: &Request<P>, zone: &Zone<'_>, flags: AllocFlags) -> bool {
-    zone.watermark_ok(request.order, zone.mark_for(flags), request.limit, flags)
+    let none = request.order >= PAGEBLOCK_ORDER && zone.whole_blocks() == 0;
+    !none && zone.watermark_ok(request.order, zone.mark_for(flags), request.limit, flags)
 }
 
 /// The other CPUs are asked for their blocks, and have a moment to answer (`drain_all_pages()`).

@@ -13,7 +13,7 @@
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
-use pageblock_frame::sync::{AtomicU8, AtomicU16, Ordering};
+use pageblock_frame::sync::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use super::top::Top;
 use super::{Area, CpuLists};
@@ -41,13 +41,16 @@ pub(super) struct Common {
 
 /// # Invariants
 /// For each list `1 <= first <= bottom <= top <= last` and `bottom <= end <= last`, and `last` is at most the number of
-/// slots. Slot `first - 1` is never written. Bottoms, tops and ends are written by the code that may work in the area;
-/// other CPUs read them to count.
+/// slots. Slot `first - 1` is never written. `frames_below` is the sum of the bottoms, each times the frames of one of
+/// the list's blocks. Bottoms, their sum, tops and ends are written by the code that may work in the area; other CPUs
+/// read them to count.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Body {
     tops: [Top; LISTS],
     bottoms: [AtomicU16; LISTS],
+    /// So that few words tell how much the lists hold.
+    frames_below: AtomicU32,
     /// The slots from which on a push fails.
     ends: [AtomicU16; LISTS],
     tune: UnsafeCell<Tune>,
@@ -92,6 +95,7 @@ impl Body {
         Self {
             tops: [const { Top::new(0) }; LISTS],
             bottoms: [const { AtomicU16::new(0) }; LISTS],
+            frames_below: AtomicU32::new(0),
             ends: [const { AtomicU16::new(0) }; LISTS],
             tune: UnsafeCell::new(Tune::new(Sizes { batch: 0, high: 0, high_max: 0 })),
         }
@@ -117,6 +121,8 @@ impl Body {
             bottom.store(place.first, Ordering::Relaxed);
             end.store(place.last, Ordering::Relaxed);
         }
+        let below = |list: List| u32::from(common.places[list.index() % LISTS].first) << list.order().as_u8();
+        body.frames_below.store(List::places().map(below).sum(), Ordering::Relaxed);
         *body.tune.get_mut() = *tune;
     }
 }
@@ -142,7 +148,11 @@ impl CpuLists<'_> {
 
     #[inline(always)]
     fn set_bottom(&self, list: List, bottom: u16) {
-        self.area().body.bottoms[list.index() % LISTS].store(bottom, Ordering::Relaxed);
+        let Body { bottoms, frames_below, .. } = &self.area().body;
+        let frames = |blocks: u16| u32::from(blocks) << list.order().as_u8();
+        let rest = frames_below.load(Ordering::Relaxed).wrapping_sub(frames(self.bottom(list)));
+        frames_below.store(rest.wrapping_add(frames(bottom)), Ordering::Relaxed);
+        bottoms[list.index() % LISTS].store(bottom, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -212,15 +222,14 @@ impl CpuLists<'_> {
 
     /// Frames on all lists. Seen from another CPU, about so many.
     pub(crate) fn frames_held(&self) -> u64 {
-        let Body { tops, bottoms, .. } = &self.area().body;
-        let by_order = tops.as_chunks::<TYPES>().0.iter().zip(bottoms.as_chunks::<TYPES>().0).enumerate();
-        let frames = by_order.map(|(order, (tops, bottoms))| {
-            let tops = tops.iter().fold(0u16, |sum, top| sum.wrapping_add(top.get()));
-            let bottoms = bottoms.iter().fold(0u16, |sum, bottom| sum.wrapping_add(bottom.load(Ordering::Relaxed)));
-            // Below 0 only where another CPU is in the middle of a change.
-            (i64::from(tops.wrapping_sub(bottoms) as i16) << order).max(0) as u64
+        let Body { tops, frames_below, .. } = &self.area().body;
+        // From the largest order down: what a larger one holds counts twice as much with each step.
+        let up_to_top = tops.as_chunks::<TYPES>().0.iter().rev().fold(0u32, |larger, tops| {
+            tops.iter().fold(larger.wrapping_add(larger), |sum, top| sum.wrapping_add(top.get().into()))
         });
-        frames.sum()
+        let frames = up_to_top.wrapping_sub(frames_below.load(Ordering::Relaxed)) as i32;
+        // Below 0 only where another CPU is in the middle of a change.
+        frames.max(0) as u64
     }
 
     /// Blocks that a list may hold now.

@@ -403,3 +403,28 @@ fn a_request_gets_a_block_of_a_part_of_the_lists() {
     });
     conserved(&lists, 0);
 }
+
+#[test]
+fn blocks_go_back_to_a_zone_in_which_a_large_request_found_nothing() {
+    let lists = machine();
+    let whole = order(9);
+    let take = |order| lists.zone().alloc::<Machine>(order, Movable, AllocFlags::empty()).unwrap();
+    let large: Vec<Pfn> = (0..FRAMES / 512 * 7 / 8).map(|_| take(whole)).collect();
+    assert!(lists.zone().is_short_of_whole() && lists.zone().whole_blocks() > 0);
+    let in_depot = || {
+        let blocks: Vec<Pfn> = (0..1024).map(|_| take(Order::ZERO)).collect();
+        on(0, || blocks.iter().for_each(|&pfn| lists.free_simulated(pfn, Order::ZERO).unwrap()));
+        let in_depot = lists.frames_in_depot();
+        on(0, || lists.give_back_until(order(3), || false));
+        in_depot
+    };
+    assert!(in_depot() > 0, "smaller requests want nothing of the zone");
+    on(0, || lists.give_back_until(whole, || false));
+    assert_eq!(in_depot(), 0, "blocks that wait for use keep pageblocks from becoming whole");
+    for pfn in large {
+        // SAFETY: taken above; there is no memory behind the numbers.
+        unsafe { lists.zone().free::<Machine>(pfn, whole) }.unwrap();
+    }
+    assert!(in_depot() > 0, "many pageblocks are whole again");
+    conserved(&lists, 0);
+}
