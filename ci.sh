@@ -132,8 +132,8 @@ job_sanitize() { # stress tests under ThreadSanitizer and AddressSanitizer (SANI
     run_sanitized address "${SANITIZE_STEPS:-10000}" --package pageblock-pcp --test stress --test vectors --test signals
 }
 
-job_fuzz() { # each fuzz target under libFuzzer, guided by coverage, for a short while (FUZZ_SECONDS, FUZZ="ops trace" for some)
-    local host target name coverage=-sanitizer-coverage
+job_fuzz() { # each fuzz target under libFuzzer, guided by coverage, for a short while (FUZZ_SECONDS, FUZZ="ops trace" for some, FUZZ_KEEP=1)
+    local host target name input coverage=-sanitizer-coverage
     host=$(rustc -vV | sed -n 's/^host: //p')
     # With a target named, what runs at build time is not instrumented.
     RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=$coverage-level=4 -Cllvm-args=$coverage-inline-8bit-counters \
@@ -146,6 +146,16 @@ job_fuzz() { # each fuzz target under libFuzzer, guided by coverage, for a short
         mkdir -p "target/fuzz/corpus/$name" "target/fuzz/found"
         "target/fuzz/$host/release/$name" -max_total_time="${FUZZ_SECONDS:-10}" -timeout=60 -rss_limit_mb=4096 -max_len=4096 \
             -verbosity=0 -print_final_stats=1 -artifact_prefix="target/fuzz/found/$name-" "target/fuzz/corpus/$name" "fuzz/corpus/$name"
+        [ -n "${FUZZ_KEEP:-}" ] || continue
+        # The fewest inputs that reach every edge go into the tree, beside those that have a name.
+        rm -rf target/fuzz/least
+        mkdir target/fuzz/least
+        "target/fuzz/$host/release/$name" -set_cover_merge=1 -use_counters=0 -max_len=4096 -verbosity=0 \
+            target/fuzz/least "target/fuzz/corpus/$name" "fuzz/corpus/$name"
+        find "fuzz/corpus/$name" -regextype posix-extended -regex '.*/[0-9a-f]{12}' -delete
+        for input in target/fuzz/least/*; do
+            cp "$input" "fuzz/corpus/$name/$(basename "$input" | cut -c 1-12)"
+        done
     done
 }
 
