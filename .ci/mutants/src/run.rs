@@ -110,7 +110,9 @@ fn documentation(place: &Path, tree: &Path, package: &str) -> Result<Option<Buil
     command.env("RUSTC_BOOTSTRAP", "1");
     command.env("RUSTDOCFLAGS", format!("-Zunstable-options --persist-doctests {}", kept.display()));
     command.args(["test", "--quiet", "--doc", "--package", package]).args(features(&[package.to_owned()]));
-    ensure!(command.stdout(Stdio::null()).status()?.success(), "the documentation of {package} fails");
+    if !command.stdout(Stdio::null()).stderr(Stdio::null()).status()?.success() {
+        println!("some documentation of {package} fails without a mutant");
+    }
     let of = package.rsplit_once('-').map_or(package, |(_, name)| name).to_owned();
     let path = kept.join("merged_doctest_2024_0/rust_out");
     Ok(path.is_file().then_some(Built { path, of }))

@@ -180,8 +180,14 @@ impl Interrupts {
 /// A held [`Lock`] with interrupts off: released in that order, lock first, on the CPU that took it.
 ///
 /// ```compile_fail,E0277
+/// # struct Kernel;
+/// # // SAFETY: nothing is asked of it.
+/// # unsafe impl pageblock_frame::Platform for Kernel {
+/// #     const MAX_CPUS: usize = 1;
+/// #     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> { core::ptr::NonNull::dangling() }
+/// # }
 /// fn sends<T: Send>() {}
-/// sends::<pageblock_frame::sync::IrqGuard<'static, u32, pageblock_testkit::host::Quiet>>();
+/// sends::<pageblock_frame::sync::IrqGuard<'static, u32, Kernel>>();
 /// ```
 #[derive(Debug)]
 pub struct IrqGuard<'a, T, P: Platform> {

@@ -112,6 +112,8 @@ mod tests {
         assert_eq!(of(dirty, 0, |round| round.actor = Actor::Kswapd), Verdict::Dirty);
         let need = |round: &mut Shrink| (round.actor, round.priority) = (Actor::Kswapd, 9);
         assert_eq!(of(dirty, 0, need), Verdict::Reclaim);
+        let not_yet = |round: &mut Shrink| (round.actor, round.priority) = (Actor::Kswapd, 10);
+        assert_eq!(of(dirty, 0, not_yet), Verdict::Dirty);
         assert_eq!(of(dirty | DescFlags::REFERENCED, 0, need), Verdict::Dirty);
         assert_eq!(of(DescFlags::DIRTY, 0, |_| {}), Verdict::Reclaim); // to swap
     }

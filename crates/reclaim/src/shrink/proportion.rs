@@ -135,6 +135,9 @@ mod tests {
     fn a_long_inactive_file_list_spares_anonymous_pages() {
         assert_eq!(counts([9000, 9000, 8192, 4096, 0], 12, |_| {}), [0, 0, 2, 1, 0]);
         assert_eq!(counts([4096, 8192, 0, 0, 0], 12, |_| {}), [1, 2, 0, 0, 0]);
+        // Long against the active list, but too short for this priority: both sorts go.
+        let [anon, ..] = counts([100_000, 0, 4000, 0, 0], 12, |_| {});
+        assert!(anon > 0);
         assert_eq!(counts([7, 8, 9, 10, 11], 0, |_| {}), [7, 8, 9, 10, 0]);
     }
 

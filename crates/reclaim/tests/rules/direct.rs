@@ -2,7 +2,7 @@
 
 use pageblock_frame::reclaim::{Actor, Shrunk};
 use pageblock_frame::trace::CompactResult;
-use pageblock_frame::{AllocFlags, Gfp, NodeId, Order, ZoneKind};
+use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, NodeId, Order, ZoneKind};
 use pageblock_reclaim::{Attempt, Config, Direct, Kswapd, Progress, Retries};
 
 use crate::mock::{Host, NINE, NODE, Owner, Zone, eight_gib, told};
@@ -139,4 +139,14 @@ fn retries_end_where_nothing_is_reclaimable() {
     let mut retries = Retries::new();
     let passes = (0..100).take_while(|_| retries.again(&config, &zones, &owner, &costly)).count();
     assert_eq!(passes, 16);
+}
+
+#[test]
+fn the_costliest_order_that_is_not_costly_makes_progress_that_counts() {
+    let some = Progress { reclaimed: 32, confirmed: true, ..Progress::default() };
+    let passes = |order| {
+        let mut retries = Retries::new();
+        (0..100).take_while(|_| retries.count(order, &some)).count()
+    };
+    assert_eq!((passes(COSTLY_ORDER), passes(Order::saturating(4))), (100, 16));
 }

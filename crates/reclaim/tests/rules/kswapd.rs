@@ -225,3 +225,64 @@ fn without_a_clock_there_is_no_nap() {
     assert!(answers.contains(&Next::Sleep { until: None }));
     assert!(!answers.iter().any(|next| matches!(next, Next::Sleep { until: Some(_) })));
 }
+
+/// At whatever step a request comes, also at the one at which the thread was to fall asleep.
+#[test]
+fn no_request_is_slept_over() {
+    for config in [Config::linux_3_16(), Config::linux_6_1()] {
+        for steps in 0..40 {
+            let zones = eight_gib();
+            let owner = Owner::faithful(&zones);
+            let thread = Kswapd::new(NODE, config);
+            thread.wake::<Host>(Order::ZERO, NORMAL);
+            for now in 1..=steps {
+                thread.step::<Host, _>(&zones, &owner, now * NAP);
+            }
+            thread.wake::<Host>(NINE, NORMAL);
+            assert!(thread.is_awake() && !thread.may_sleep(), "after {steps} steps");
+            told(|t| t.now.set(100 * NAP));
+            drive(&thread, &zones, &owner);
+            assert!(thread.may_sleep() && !thread.is_awake(), "after {steps} steps");
+        }
+    }
+    told(|t| t.now.set(0));
+}
+
+#[test]
+fn zones_above_the_limit_are_left_alone() {
+    let zones = eight_gib();
+    zones.iter().for_each(|zone| zone.free.set(zone.marks.min));
+    zones[2].boost.set(1024);
+    let owner = Owner::faithful(&zones);
+    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    thread.wake::<Host>(Order::ZERO, ZoneKind::Dma32);
+    drive(&thread, &zones, &owner);
+    let first = owner.rounds.borrow()[0];
+    assert_eq!((first.frames, first.limit, first.may_write), (32 + 1606, ZoneKind::Dma32, true));
+    assert_eq!((zones[2].boost.get(), zones[2].free.get()), (1024, zones[2].marks.min));
+}
+
+#[test]
+fn a_zone_that_compaction_cannot_use_is_reclaimed_for_the_block_itself() {
+    let zones = eight_gib();
+    for zone in &zones {
+        zone.free.set(zone.managed / 2);
+        zone.suits.set(Some(CompactResult::Skipped));
+    }
+    let owner = Owner::faithful(&zones);
+    let thread = Kswapd::new(NODE, Config::linux_3_16());
+    // Blocks of the order are there, but 3.16 asks compaction as well.
+    assert_eq!(thread.wake_if_short::<Host, _>(&zones, &owner, NINE, NORMAL), Wake::Woken);
+    let reclaimed = |suits, largest: u8| {
+        zones.iter().for_each(|zone| {
+            zone.suits.set(Some(suits));
+            zone.largest.set(Order::saturating(largest));
+        });
+        let (owner, thread) = (Owner::faithful(&zones), Kswapd::new(NODE, Config::linux_3_16()));
+        thread.wake::<Host>(NINE, NORMAL);
+        (1..20).for_each(|now| _ = thread.step::<Host, _>(&zones, &owner, now));
+        owner.rounds.borrow().iter().any(|round| round.zone == Some(NORMAL))
+    };
+    assert!(reclaimed(CompactResult::Skipped, 3), "single frames are no help where compaction has not enough");
+    assert!(!reclaimed(CompactResult::Continue, 3), "compaction makes the block out of what is free");
+}
