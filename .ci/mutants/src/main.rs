@@ -1,7 +1,9 @@
 //! Mutants of the core crates, all switchable in one build: lists them, draws a sample, rewrites a copy of the tree,
 //! drops those that do not compile, runs each against the test binaries that reach it, and lists the survivors.
 //!
-//! `mutants TREE PLACE [--sample N] [--seed S] [--crates a,b] [--minutes M] [--workers W] [--only mistakes] [--again]`
+//! `mutants TREE PLACE [--sample N] [--seed S] [--crates a,b] [--files a,b] [--minutes M] [--workers W] [--only mistakes] [--again]`
+//!
+//! With files, or parts of their names, all of their mutants are judged rather than a sample.
 //!
 //! Verdicts are kept in `PLACE/verdicts`: a run that was interrupted, or out of time, goes on where it was. A verdict
 //! holds as long as the mutant's file stays as it is; `--again` judges survivors once more, for tests that are new.
@@ -34,6 +36,8 @@ pub struct Arguments {
     sample: usize,
     seed: u64,
     crates: Vec<String>,
+    /// Parts of names of files.
+    files: Vec<String>,
     /// For the runs; the mutants that are left then are not judged.
     minutes: u64,
     workers: usize,
@@ -53,7 +57,9 @@ impl Arguments {
         let explained = std::fs::read_to_string(root.join(".ci/mutants-explained")).unwrap_or_default();
         let (sample, seed, minutes, workers) = (600, 1, 20, 2);
         let (mistakes_only, again) = (false, false);
-        let mut this = Self { root, place, sample, seed, crates, minutes, workers, mistakes_only, again, explained };
+        let files = Vec::new();
+        let mut this =
+            Self { root, place, sample, seed, crates, files, minutes, workers, mistakes_only, again, explained };
         while let Some(word) = words.next() {
             let mut value = || words.next().with_context(|| format!("a value for {word}"));
             match word.as_str() {
@@ -63,6 +69,7 @@ impl Arguments {
                 "--workers" => this.workers = value()?.parse()?,
                 "--again" => this.again = true,
                 "--crates" => this.crates = value()?.split(',').map(str::to_owned).collect(),
+                "--files" => this.files = value()?.split(',').map(str::to_owned).collect(),
                 "--only" => this.mistakes_only = value()? == "mistakes",
                 _ => bail!("{word}?"),
             }
@@ -95,6 +102,9 @@ fn sample(arguments: &Arguments) -> Result<Vec<Site>> {
     let mut by_crate: BTreeMap<&str, Vec<Site>> = BTreeMap::new();
     for name in &arguments.crates {
         for file in sources(&arguments.root, name)? {
+            if !arguments.files.is_empty() && !arguments.files.iter().any(|part| file.contains(part)) {
+                continue;
+            }
             let text = std::fs::read_to_string(arguments.root.join(&file))?;
             by_crate.entry(name).or_default().extend(sites::find(&file, &text)?);
         }
@@ -102,7 +112,12 @@ fn sample(arguments: &Arguments) -> Result<Vec<Site>> {
     let all: usize = by_crate.values().map(Vec::len).sum();
     let mut chosen = Vec::new();
     for (name, mut sites) in by_crate {
-        let wanted = (arguments.sample * sites.len() / all).max(arguments.sample / 12).min(sites.len());
+        let all_of_it = !arguments.files.is_empty();
+        let wanted = if all_of_it {
+            sites.len()
+        } else {
+            (arguments.sample * sites.len() / all).max(arguments.sample / 12).min(sites.len())
+        };
         println!("{name}: {wanted} of {}", sites.len());
         sites.sort_by_cached_key(|site| rank(arguments.seed, site));
         sites.truncate(wanted);

@@ -18,8 +18,8 @@ fn batch_grows_with_the_zone_to_63() {
 #[test]
 fn high_is_a_share_of_the_low_watermark_but_four_batches_at_least() {
     assert_eq!(
-        [(3048, 8), (3048, 1), (3048, 12), (0, 4), (3048, 0)].map(|(low, cpus)| high(low, cpus, 63)),
-        [381, 3048, 254, 252, 3048]
+        [(3048, 8), (3048, 1), (3048, 12), (0, 4), (600, 4), (3048, 0)].map(|(low, cpus)| high(low, cpus, 63)),
+        [381, 3048, 254, 252, 252, 3048]
     );
     let sizes = |sizing| PcpConfig { sizing, ..PcpConfig::linux_6_1() }.sizes(1 << 20, 3048, 8);
     assert_eq!(sizes(Sizing::LowWatermark).high, 381);
