@@ -4,11 +4,12 @@ use pageblock_testkit::simulated::SimulatedZone;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use pageblock_buddy::Watermarks;
 use pageblock_compaction::{Compactor, Config, ContigError, Era, Patches, Priority, Request, Search};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, ScanPositions};
-use pageblock_frame::{Order, Pfn, PfnRange, StateByte};
+use pageblock_frame::{Order, Pfn, PfnRange, StateByte, ZoneKind};
 use pageblock_testkit::host::record;
 
 use crate::common::{P, Scene, order};
@@ -195,4 +196,42 @@ fn a_group_with_a_pageblock_that_cannot_be_emptied_is_left_before_a_page_is_aske
     assert_eq!((outcome.result, outcome.counts.migrated), (CompactResult::Complete, 0));
     assert!(outcome.counts.migrate_scanned > 0);
     assert!(migrator.asked.borrow().is_empty(), "{:?}", migrator.asked.borrow());
+}
+
+/// Half-blocks, five of which are free and no two of them buddies.
+fn five_free(o: u8) -> Scene {
+    let scene = Scene::new(16);
+    while scene.alloc(o, Movable).is_some() {}
+    scene.free_where(|pfn| (pfn.as_u64() - 0x1000) >> o < 10 && pfn.as_u64() >> o & 1 == 0);
+    assert_eq!(scene.zone.free_frames(), 5 << o);
+    scene
+}
+
+/// A block that is there; memory that is short; memory that is scattered. How scattered, only costly orders ask.
+#[test]
+fn whether_a_run_would_help_is_told_by_marks_and_by_fragmentation() {
+    let compactor = Compactor::new(Config::linux_6_1());
+    let of = |scene: &Scene, o| compactor.suitable::<P>(&scene.zone, order(o), ZoneKind::Normal);
+    let marks = |min, low| Watermarks { min, low, high: low };
+    assert_eq!(of(&Scene::new(4), 9), CompactResult::Success);
+    let full = Scene::new(4);
+    full.fill(Movable);
+    assert_eq!((of(&full, 9), of(&full, 2)), (CompactResult::Skipped, CompactResult::Skipped));
+    full.free_every(2);
+    assert_eq!((of(&full, 9), of(&full, 2)), (CompactResult::Skipped, CompactResult::Continue));
+    // Index 300 of 1000: short rather than scattered, which counts for a costly order only.
+    let (large, small) = (five_free(8), five_free(2));
+    assert_eq!((large.zone.free_frames() > 2 * 512, of(&large, 9)), (true, CompactResult::Skipped));
+    assert_eq!(of(&small, 3), CompactResult::Continue);
+    // Scattered: half of the memory in single frames. A costly order asks for the low mark, another for the least one.
+    let scattered = Scene::new(16);
+    scattered.fill(Movable);
+    scattered.free_every(2);
+    assert_eq!(of(&scattered, 9), CompactResult::Continue);
+    scattered.zone.set_watermarks(marks(0, 3072));
+    assert_eq!((of(&scattered, 9), of(&scattered, 3)), (CompactResult::Skipped, CompactResult::Continue));
+    scattered.zone.set_watermarks(marks(0, 3071));
+    assert_eq!(of(&scattered, 9), CompactResult::Continue);
+    scattered.zone.set_watermarks(marks(4096 - 16, 4096 - 16));
+    assert_eq!(of(&scattered, 3), CompactResult::Skipped);
 }
