@@ -77,7 +77,7 @@ pub fn run(binary: &Path, tests: &[&str], limit: f64, variables: &[(&str, String
         seconds = watch.join().unwrap_or_default();
         child.wait()
     })?;
-    let last = text.lines().rfind(|line| line.starts_with("test ")).unwrap_or_default();
+    let last = text.lines().rfind(|line| line.starts_with("test ") && !line.contains("result:")).unwrap_or_default();
     let at = last.split(' ').nth(1).unwrap_or(WHOLE).to_owned();
     let ending = if let Some(failed) = text.lines().find_map(|line| line.strip_suffix(" ... FAILED")) {
         Ending::Failed(failed.trim_start_matches("test ").replace(" - should panic", ""))

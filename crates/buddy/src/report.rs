@@ -265,9 +265,9 @@ impl fmt::Display for ZoneInfo<'_, '_> {
         writeln!(f, "Node {}, zone {:>8}", zone.node(), zone.kind().name())?;
         writeln!(f, "  pages free     {free}")?;
         writeln!(f, "        boost    {boost}")?;
-        writeln!(f, "        min      {}", marks.min + boost)?;
-        writeln!(f, "        low      {}", marks.low + boost)?;
-        writeln!(f, "        high     {}", marks.high + boost)?;
+        writeln!(f, "        min      {}", marks.min.saturating_add(boost))?;
+        writeln!(f, "        low      {}", marks.low.saturating_add(boost))?;
+        writeln!(f, "        high     {}", marks.high.saturating_add(boost))?;
         writeln!(f, "        spanned  {}", zone.span().len())?;
         writeln!(f, "        present  {present}")?;
         writeln!(f, "        managed  {}", zone.managed())?;

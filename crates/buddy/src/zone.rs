@@ -458,7 +458,8 @@ impl<'m> Zone<'m> {
     /// Takes one pageblock with something free out of the high-order atomic reserve and gives it to `migrate_type`
     /// (`unreserve_highatomic_pageblock()`). Unless forced, the last one stays. True if it did.
     pub fn unreserve_highatomic<P: Platform>(&self, force: Unreserve, migrate_type: MigrateType) -> bool {
-        if force == Unreserve::ButOne && self.highatomic() <= PAGEBLOCK_FRAMES {
+        // Another type is not a request's; of isolated ones there is a count.
+        if !migrate_type.is_ordinary() || force == Unreserve::ButOne && self.highatomic() <= PAGEBLOCK_FRAMES {
             return false;
         }
         let has_some = |top| self.summary.regions(FreeAreaId::new(MigrateType::HighAtomic, top));

@@ -3,9 +3,9 @@
 use core::mem::MaybeUninit;
 use pageblock_testkit::simulated::SimulatedZone;
 
-use pageblock_buddy::{Held, Patience, Refill, Zone, ZoneConfig, ZoneError, ZoneStorage};
+use pageblock_buddy::{Held, Patience, Refill, Unreserve, Watermarks, Zone, ZoneConfig, ZoneError, ZoneStorage};
 use pageblock_frame::{
-    Carver, CpuId, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, StateByte, ZoneKind,
+    AllocFlags, Carver, CpuId, MAX_PFN, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, StateByte, ZoneKind,
 };
 use pageblock_testkit::host::Quiet;
 
@@ -87,4 +87,26 @@ fn a_zone_of_all_numbers_is_refused() {
     let all = PfnRange::new(Pfn::new(0), Pfn::new(MAX_PFN));
     let config = ZoneConfig::new(ZoneKind::Normal, NodeId::new(0), all);
     assert_eq!(Zone::new::<Quiet>(config, storage).unwrap_err(), ZoneError::TooHigh);
+}
+
+#[test]
+fn a_reserve_shrinks_into_types_of_requests_only() {
+    let zone = zone();
+    let first = zone.span().start;
+    assert!(zone.reserve_highatomic::<Quiet>(first));
+    for migrate_type in [MigrateType::Isolate, MigrateType::HighAtomic, MigrateType::Cma] {
+        assert!(!zone.unreserve_highatomic::<Quiet>(Unreserve::Last, migrate_type));
+        assert_eq!((zone.highatomic(), zone.check()), (512, Ok(())), "{migrate_type:?}");
+    }
+    assert!(zone.unreserve_highatomic::<Quiet>(Unreserve::Last, MigrateType::Movable));
+    zone.check().unwrap();
+}
+
+#[test]
+fn marks_beyond_all_numbers_can_be_shown() {
+    let zone = zone();
+    zone.set_watermarks(Watermarks { min: u64::MAX, low: u64::MAX, high: u64::MAX });
+    zone.set_boost(u64::MAX);
+    assert!(zone.zoneinfo().to_string().contains(&u64::MAX.to_string()));
+    assert!(!zone.frames_ok(Order::ZERO, u64::MAX, ZoneKind::Normal, AllocFlags::empty()));
 }
