@@ -1,9 +1,11 @@
 //! A migrator that unwinds out of the facade: isolation ends, no frame is lost, and the next call works.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use pageblock::{Config, Gfp, PcpConfig, Pfn, PfnRange, ZoneLimits};
+use pageblock::{Config, CpuId, Gfp, Hooks, PcpConfig, Pfn, PfnRange, Platform, ZoneLimits};
 use pageblock_frame::Order;
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_testkit::movables::{Disowned, Movables};
@@ -101,4 +103,78 @@ fn a_migrator_that_unwinds_takes_nothing_with_it() {
     assert!(unwound > 30, "{unwound} calls unwound");
     let all = frames.alloc_contig_range(range, MigrateMode::Sync);
     assert!(all.is_ok(), "{all:?}");
+}
+
+thread_local! {
+    /// The end of a reclaim scope unwinds.
+    static LEAVING_UNWINDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The machine with the thread's owners, of which the end of a reclaim scope may unwind.
+struct Leaving;
+
+type Base = Owned<2>;
+
+// SAFETY: all that is promised is promised by `Base`, to which these calls go.
+unsafe impl Platform for Leaving {
+    const MAX_CPUS: usize = Base::MAX_CPUS;
+    const HAS_MEMORY: bool = false;
+
+    fn phys_to_virt(address: u64) -> NonNull<u8> {
+        Base::phys_to_virt(address)
+    }
+
+    fn pin() -> CpuId {
+        Base::pin()
+    }
+
+    unsafe fn unpin() {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Base::unpin() };
+    }
+
+    fn hooks() -> impl Hooks {
+        Self
+    }
+}
+
+impl Hooks for Leaving {
+    fn migrator(&self) -> Option<&'static (dyn Migrate + Sync)> {
+        Base::hooks().migrator()
+    }
+
+    fn leave_reclaim(&self) {
+        if LEAVING_UNWINDS.replace(false) {
+            resume_unwind(Box::new("injected"));
+        }
+    }
+}
+
+/// The block that compaction has captured for a request is out of the zone, and has no handle yet, when the scope ends.
+#[test]
+fn a_captured_block_goes_back_if_the_end_of_the_scope_unwinds() {
+    let migrator = Arc::new(Movables::new());
+    let _installed = install(Owners { migrator: Some(migrator.clone()), reclaimer: None });
+    let frames = boot_on::<Leaving>(&memory(16 * MIB), &Config::new().zones(ZoneLimits::single())).unwrap();
+    let mut held: Vec<Pfn> =
+        std::iter::from_fn(|| Some(frames.alloc(Gfp::HIGHUSER_MOVABLE).ok()?.into_raw().pfn)).collect();
+    held.sort_unstable();
+    for (place, &pfn) in held.iter().enumerate() {
+        if place % 2 == 0 {
+            migrator.own(pfn, Order::ZERO, place as u64);
+        } else {
+            // SAFETY: hosted frames have nothing behind them.
+            unsafe { frames.free(pfn, Order::ZERO) }.unwrap();
+        }
+    }
+    frames.drain();
+    let before = frames.stats().free;
+    let large = || frames.alloc_order(Order::HUGE, Gfp::HIGHUSER_MOVABLE);
+    LEAVING_UNWINDS.set(true);
+    let ended = catch_unwind(AssertUnwindSafe(|| drop(large())));
+    assert!(ended.is_err() && !LEAVING_UNWINDS.get(), "the request compacts");
+    frames.drain();
+    assert_eq!((frames.check(), frames.stats().free), (Ok(()), before), "the captured block is free again");
+    let block = large().expect("and can be had");
+    assert_eq!(frames.stats().free + frames.stats().listed, before - block.pfns().len());
 }
