@@ -11,6 +11,7 @@ use pageblock_frame::{
     FrameState, Gfp, Hooks, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, claim_frames, const_unless_model,
 };
 use pageblock_memmap::{Region, RegionReport};
+use pageblock_pcp::BlockKind;
 
 use crate::config::Config;
 #[cfg(any(feature = "page_owner", feature = "poison"))]
@@ -18,7 +19,7 @@ use crate::diagnosis::Diagnosis;
 use crate::dirty::is_limited;
 use crate::error::{AddError, AllocError, InitError};
 use crate::fast::FastPaths;
-use crate::frames::{FrameRun, Frames};
+use crate::frames::{FrameRun, Frames, RawFrames};
 use crate::init::Draft;
 use crate::inner::Inner;
 use crate::request::{Request, prepare};
@@ -371,7 +372,8 @@ impl<P: Platform> PageAllocator<P> {
     /// code freed its frames: it is counted.
     #[expect(unsafe_code, reason = "the handle's word is the allocator's own")]
     #[inline(always)]
-    pub(crate) fn give_back(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) {
+    pub(crate) fn give_back(&self, block: RawFrames, kind: BlockKind) {
+        let RawFrames { pfn, order } = block;
         if P::SMALL_CODE {
             // SAFETY: the handle that is being dropped owned the block.
             let _ = unsafe { self.free_called(pfn, order) };
@@ -379,7 +381,7 @@ impl<P: Platform> PageAllocator<P> {
         }
         self.leaving(pfn, order);
         // SAFETY: as above.
-        if unsafe { self.fast.free_typed(pfn, order, migrate_type) || self.free_by_span(pfn, order).is_ok() } {
+        if unsafe { self.fast.free_kind(pfn, kind) || self.free_by_span(pfn, order).is_ok() } {
             P::hooks().trace(&Event::Free { pfn, order });
         }
     }

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use pageblock_frame::sync::OnceRef;
-use pageblock_frame::{Gfp, MigrateType, Order, Pfn, Platform, const_unless_model};
-use pageblock_pcp::{PcpLists, PcpRef};
+use pageblock_frame::{Gfp, Order, Pfn, Platform, const_unless_model};
+use pageblock_pcp::{BlockKind, PcpLists, PcpRef};
 
 use crate::inner::{Inner, PLACE_BITS};
 
@@ -89,14 +89,14 @@ impl<P: Platform> FastPaths<P> {
         P::PER_CPU_LISTS && unsafe { self.free.free(pfn, order, || self.lists.get()) }
     }
 
-    /// The same for a block that was asked for with this type.
+    /// The same for a block of known kind.
     ///
     /// # Safety
     /// As [`PcpLists::free`].
     #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub(crate) unsafe fn free_typed(&self, pfn: Pfn, order: Order, migrate_type: MigrateType) -> bool {
+    pub(crate) unsafe fn free_kind(&self, pfn: Pfn, kind: BlockKind) -> bool {
         // SAFETY: as above.
-        P::PER_CPU_LISTS && unsafe { self.free.free_typed((pfn, order, migrate_type), || self.lists.get()) }
+        P::PER_CPU_LISTS && unsafe { self.free.free_kind(pfn, kind, || self.lists.get()) }
     }
 }

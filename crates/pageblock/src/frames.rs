@@ -5,6 +5,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 
 use pageblock_frame::{MigrateType, Order, PAGE_SIZE, Pfn, PfnRange, Platform};
+use pageblock_pcp::BlockKind;
 
 use crate::PageAllocator;
 
@@ -58,20 +59,20 @@ pub struct Frames<'a, P: Platform> {
     owner: &'a PageAllocator<P>,
     pfn: Pfn,
     order: Order,
-    /// The type that the block was asked for with: its list when it is freed, most likely.
-    migrate_type: MigrateType,
+    /// By the type that the block was asked for with: its list when it is freed, most likely.
+    kind: BlockKind,
 }
 
 impl<'a, P: Platform> Frames<'a, P> {
     /// The block has no other owner.
     #[inline(always)]
     pub(crate) const fn new(owner: &'a PageAllocator<P>, pfn: Pfn, order: Order, migrate_type: MigrateType) -> Self {
-        Self { owner, pfn, order, migrate_type }
+        Self { owner, pfn, order, kind: BlockKind::of(order, migrate_type) }
     }
 
     /// Another handle to the block, of which one at most may be dropped.
     pub(crate) const fn alias(&self) -> Self {
-        Self { owner: self.owner, pfn: self.pfn, order: self.order, migrate_type: self.migrate_type }
+        Self { owner: self.owner, pfn: self.pfn, order: self.order, kind: self.kind }
     }
 
     /// The block as a number.
@@ -181,7 +182,8 @@ impl<'a, P: Platform> Frames<'a, P> {
         if !self.owner.split(self.pfn, self.order, parts) {
             return Err(self);
         }
-        let (owner, migrate_type) = (self.owner, self.migrate_type);
+        let owner = self.owner;
+        let migrate_type = self.kind.migrate_type().unwrap_or(MigrateType::Movable);
         let frames = self.pfns();
         let _ = self.into_raw();
         #[cfg(feature = "page_owner")]
@@ -193,7 +195,7 @@ impl<'a, P: Platform> Frames<'a, P> {
 impl<P: Platform> Drop for Frames<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.owner.give_back(self.pfn, self.order, self.migrate_type);
+        self.owner.give_back(self.raw(), self.kind);
     }
 }
 

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use pageblock_frame::{Gfp, MigrateType, Order, Pfn, Platform};
+use pageblock_pcp::BlockKind;
 
 use crate::PageAllocator;
 use crate::error::AllocError;
@@ -66,7 +67,7 @@ impl<P: Platform> Drop for FrameSet<'_, '_, P> {
                 while let Some(last) = set.held.checked_sub(1) {
                     set.held = last;
                     let block = set.buffer.get(last).copied().unwrap_or(RawFrames::EMPTY);
-                    set.owner.give_back(block.pfn, block.order, set.migrate_type);
+                    set.owner.give_back(block, BlockKind::of(block.order, set.migrate_type));
                 }
             }
         }

@@ -53,7 +53,7 @@ mod tune;
 pub use check::{PcpCounts, PcpViolation};
 pub use config::{ListSet, PcpConfig, Refill, Sizing, Tuning, WhenShort};
 pub use drain::{Drain, PcpError, Reclaim};
-pub use list::List;
+pub use list::{BlockKind, List};
 pub use lists::{PcpLists, PcpRef};
 pub use percpu::LocalGuard;
 pub use sizing::{Sizes, batch, high, high_max};

@@ -1,6 +1,6 @@
 //! Which list a block belongs on: the mapping between orders, migrate types and lists.
 
-use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER};
+use pageblock_frame::{COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_ORDER, StateByte};
 
 use crate::config::ListSet;
 
@@ -99,6 +99,44 @@ impl List {
     #[inline(always)]
     pub const fn index(self) -> usize {
         self.place as usize
+    }
+}
+
+/// Blocks of one order and type that a caller holds, and the list on which one of them is put when it is freed: known when
+/// the block is allocated, so that its free need not find out.
+///
+/// ```
+/// use pageblock_frame::{MigrateType, Order};
+/// use pageblock_pcp::BlockKind;
+/// assert_eq!(BlockKind::of(Order::ZERO, MigrateType::Reclaimable).migrate_type(), Some(MigrateType::Reclaimable));
+/// assert_eq!(BlockKind::of(Order::ZERO, MigrateType::Cma).migrate_type(), None); // no list
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockKind {
+    /// Any, if no head has the state byte.
+    pub(crate) list: List,
+    /// The state byte of a head, or [`NO_HEAD`] for blocks that have no list.
+    pub(crate) allocated: StateByte,
+}
+
+/// The state byte of no frame.
+const NO_HEAD: StateByte = StateByte::from_raw(u8::MAX);
+
+impl BlockKind {
+    /// Of an order and a type.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(order: Order, migrate_type: MigrateType) -> Self {
+        match List::place(order, migrate_type) {
+            Some(list) => Self { list, allocated: StateByte::allocated(order, migrate_type) },
+            None => Self { list: List { place: 0 }, allocated: NO_HEAD },
+        }
+    }
+
+    /// The type, if it has lists.
+    #[must_use]
+    pub const fn migrate_type(self) -> Option<MigrateType> {
+        self.allocated.migrate_type()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::depot::BATCH;
 use crate::depot::{Capacity, Depot};
 #[cfg(loom)]
 use crate::list::LISTS;
-use crate::list::List;
+use crate::list::{BlockKind, List};
 use crate::percpu::{AreaRef, Areas, Layout, LocalGuard, Signals};
 use crate::sizing::Sizes;
 use crate::tune::Tune;
@@ -305,18 +305,36 @@ fn push<'l, 'm: 'l, P: Platform>(
     state == unmovable.allocated() && push_checked(guard, unmovable, byte, owner)
 }
 
-/// The same for a block of known type.
+/// The same for a block of known kind.
 #[inline(always)]
-fn push_typed<'l, 'm: 'l, P: Platform>(
+fn push_kind<'l, 'm: 'l, P: Platform>(
     guard: LocalGuard<'_, P>,
-    (pfn, order, migrate_type): (Pfn, Order, MigrateType),
+    pfn: Pfn,
+    kind: BlockKind,
     owner: impl FnOnce() -> Option<&'l PcpLists<'m, P>>,
 ) -> bool {
+    let BlockKind { list, allocated } = kind;
     let index = pfn.as_u64().wrapping_sub(guard.lists().origin());
     let Some(byte) = guard.lists().frame(index) else { return false };
-    let freed = Freed { index: index as u32, order, migrate_type };
     // Relaxed: as in `push`.
-    byte.load(Ordering::Relaxed) == freed.allocated().raw() && push_checked(guard, freed, byte, owner)
+    if byte.load(Ordering::Relaxed) != allocated.raw() || !claim::<P>(byte, allocated) {
+        return false;
+    }
+    let index = index as u32;
+    let freed = || Freed { index, order: list.order(), migrate_type: list.migrate_type() };
+    guard.lists().push(list, index) || overflow(guard, freed(), byte, owner)
+}
+
+/// Marks a block as listed. False if another CPU did meanwhile, which only [`Platform::HARDENED`] finds out.
+#[inline(always)]
+pub(crate) fn claim<P: Platform>(byte: &AtomicU8, allocated: StateByte) -> bool {
+    let listed = allocated.listed_again().raw();
+    if P::HARDENED {
+        // Relaxed: it decides which free owns the frame, and publishes nothing.
+        return byte.compare_exchange(allocated.raw(), listed, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    }
+    byte.store(listed, Ordering::Relaxed);
+    true
 }
 
 /// A block on its way to a list.
@@ -332,18 +350,6 @@ impl Freed {
     pub(crate) const fn allocated(self) -> StateByte {
         StateByte::allocated(self.order, self.migrate_type)
     }
-
-    /// Marks the block as listed. False if another CPU did meanwhile, which only [`Platform::HARDENED`] finds out.
-    #[inline(always)]
-    pub(crate) fn claim<P: Platform>(self, byte: &AtomicU8) -> bool {
-        let listed = StateByte::listed(self.order, self.migrate_type).raw();
-        if P::HARDENED {
-            // Relaxed: it decides which free owns the frame, and publishes nothing.
-            return byte.compare_exchange(self.allocated().raw(), listed, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        }
-        byte.store(listed, Ordering::Relaxed);
-        true
-    }
 }
 
 /// The state byte says that the block is allocated as `freed` has it.
@@ -355,7 +361,7 @@ fn push_checked<'l, 'm: 'l, P: Platform>(
     owner: impl FnOnce() -> Option<&'l PcpLists<'m, P>>,
 ) -> bool {
     let Some(list) = List::place(freed.order, freed.migrate_type) else { return false };
-    if !freed.claim::<P>(byte) {
+    if !claim::<P>(byte, freed.allocated()) {
         return false;
     }
     guard.lists().push(list, freed.index) || overflow(guard, freed, byte, owner)
@@ -443,18 +449,19 @@ impl<P: Platform> PcpRef<P> {
         self.0.enter().is_some_and(|guard| push(guard, (pfn, order), owner))
     }
 
-    /// The same for a block that was allocated with this type, which may be any that has lists.
+    /// The same for a block that was allocated as one of this kind.
     ///
     /// # Safety
     /// As [`free`](Self::free).
     #[expect(unsafe_code, reason = "the caller's word that it holds the block")]
     #[inline(always)]
-    pub unsafe fn free_typed(
+    pub unsafe fn free_kind(
         &self,
-        (pfn, order, migrate_type): (Pfn, Order, MigrateType),
+        pfn: Pfn,
+        kind: BlockKind,
         owner: impl FnOnce() -> Option<&'static PcpLists<'static, P>>,
     ) -> bool {
-        self.0.enter().is_some_and(|guard| push_typed(guard, (pfn, order, migrate_type), owner))
+        self.0.enter().is_some_and(|guard| push_kind(guard, pfn, kind, owner))
     }
 }
 

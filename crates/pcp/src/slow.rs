@@ -24,7 +24,7 @@ use pageblock_frame::{AllocFlags, COSTLY_ORDER, MigrateType, Order, Pfn, Platfor
 use crate::config::{Tuning, WhenShort};
 use crate::depot::blocks_of;
 use crate::list::List;
-use crate::lists::{Freed, PcpLists};
+use crate::lists::{Freed, PcpLists, claim};
 use crate::percpu::{CpuLists, Signals};
 use crate::tune::MOST_DOUBLINGS;
 
@@ -336,7 +336,7 @@ impl<P: Platform> PcpLists<'_, P> {
             return unsafe { self.zone.free::<P>(pfn, order) };
         };
         let freed = Freed { index: index as u32, order, migrate_type };
-        if !freed.claim::<P>(byte) {
+        if !claim::<P>(byte, state) {
             return Err(self.zone.wrong_free(freed.index));
         }
         if self.config.tuning == Tuning::Bounded {
