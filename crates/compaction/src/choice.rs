@@ -12,7 +12,7 @@ use pageblock_frame::{
 
 use crate::cluster::{BLOCK, keep};
 use crate::config::Config;
-use crate::request::Request;
+use crate::request::{Origin, Request};
 
 /// Candidates kept of one pass.
 const CANDIDATES: usize = 8;
@@ -77,8 +77,8 @@ pub(crate) struct Sources {
     /// Pageblocks that make one block of the wanted order, and frames.
     group: u32,
     frames: u32,
-    /// Pageblocks of other types may be filled, too.
-    foreign: bool,
+    /// Pageblocks of other types may be filled, too. Not unasked: that mixes types.
+    pub(crate) foreign: bool,
 }
 
 impl Sources {
@@ -87,7 +87,8 @@ impl Sources {
         let movable = request.migrate_type == MigrateType::Movable;
         let types = 0b111 | u8::from(movable) << MigrateType::Cma as u8;
         let group = (order.frames() / PAGEBLOCK_FRAMES).max(1) as u32;
-        Self { least, types, group, frames: order.frames() as u32, foreign: config.foreign_targets }
+        let foreign = config.foreign_targets && request.origin != Origin::Proactive;
+        Self { least, types, group, frames: order.frames() as u32, foreign }
     }
 
     /// Whether a pageblock may be emptied, as far as its counts say.

@@ -3,12 +3,13 @@
 use pageblock_frame::migration::Migrate;
 use pageblock_frame::sync::{AtomicU32, AtomicU64, Ordering};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
-use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind, const_unless_model};
+use pageblock_frame::{Hooks, NodeId, Order, PAGEBLOCK_FRAMES, Platform, ZoneKind, const_unless_model};
 
+use crate::config::Search;
 use crate::defer::Proof;
 use crate::direct::CompactZone;
 use crate::request::Request;
-use crate::score::{marks, node_score, zone_score};
+use crate::score::{marks, node_score, scattered, zone_score};
 
 /// Time between looks at the score, in nanoseconds.
 const INTERVAL: u64 = 500_000_000;
@@ -55,6 +56,7 @@ pub enum Kswapd {
 /// | `limit` | the lowest of the highest zones asked for | any CPU lowers it, the thread resets it |
 /// | `zone` | the next zone to compact | the thread |
 /// | `look_at` | time of the next look at the score | the thread |
+/// | `in_vain` | scattered frames from which on a look is worth it again, after one in vain; else 0 | the thread |
 ///
 /// ```
 /// use pageblock_compaction::Kcompactd;
@@ -78,6 +80,7 @@ pub struct Kcompactd {
     limit: AtomicU32,
     zone: AtomicU32,
     look_at: AtomicU64,
+    in_vain: AtomicU64,
 }
 
 impl Kcompactd {
@@ -91,6 +94,7 @@ impl Kcompactd {
                 limit: AtomicU32::new(ZoneKind::COUNT as u32 - 1),
                 zone: AtomicU32::new(0),
                 look_at: AtomicU64::new(0),
+                in_vain: AtomicU64::new(0),
             }
         }
     }
@@ -171,6 +175,12 @@ impl Kcompactd {
         zones.iter().map(|z| z.compactor.config().proactiveness).max().unwrap_or(0)
     }
 
+    /// Free frames outside wholly free pageblocks, where those decide when a look is worth it: 0 where time does.
+    fn scattered<P: Platform>(zones: &[CompactZone<'_, '_>]) -> u64 {
+        let by_occupancy = zones.iter().filter(|z| z.compactor.config().search == Search::Occupancy);
+        by_occupancy.map(|z| scattered(&z.zone.scan::<P>(pageblock_buddy::Patience::Wait).free_blocks())).sum()
+    }
+
     fn sleep(&self, zones: &[CompactZone<'_, '_>]) -> Next {
         let until = (Self::proactiveness(zones) > 0).then(|| self.look_at.load(Ordering::Relaxed));
         Next::Sleep { until }
@@ -183,7 +193,8 @@ impl Kcompactd {
         }))
     }
 
-    /// Compacts the whole node if its free memory is scattered, and looks again later; much later if that did not help.
+    /// Compacts the whole node if its free memory is scattered, and looks again later. If that did not help: when more
+    /// has been freed, or much later in Linux.
     fn look<P: Platform, M: Migrate>(
         &self,
         zones: &[CompactZone<'_, '_>],
@@ -197,11 +208,17 @@ impl Kcompactd {
         }
         let mut pause = INTERVAL;
         let before = Self::score::<P>(zones);
-        if kswapd == Kswapd::Asleep && before > marks(proactiveness).high {
+        // After a look in vain another one would find the same, until about a pageblock more is free in parts.
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        let more = in_vain == 0 || Self::scattered::<P>(zones) >= in_vain;
+        if kswapd == Kswapd::Asleep && before > marks(proactiveness).high && more {
             for CompactZone { zone, compactor } in zones {
                 let _ = compactor.run::<P, M>(zone, migrator, &Request::proactive());
             }
-            if Self::score::<P>(zones) >= before {
+            let helped = Self::score::<P>(zones) < before;
+            let left = if helped { 0 } else { Self::scattered::<P>(zones) };
+            self.in_vain.store(if left > 0 { left + PAGEBLOCK_FRAMES } else { 0 }, Ordering::Relaxed);
+            if !helped && left == 0 {
                 pause <<= BACKOFF;
             }
         }
@@ -212,6 +229,7 @@ impl Kcompactd {
     /// Forgets the pause: the next step looks at the score (`compaction_proactiveness` was written).
     pub fn look_now(&self) {
         self.look_at.store(0, Ordering::Relaxed);
+        self.in_vain.store(0, Ordering::Relaxed);
     }
 }
 

@@ -35,10 +35,14 @@ pub const fn marks(proactiveness: u8) -> ScoreMarks {
 /// ```
 #[must_use]
 pub fn zone_score(free_blocks: &[u64]) -> u64 {
-    let frames =
-        |from: usize| free_blocks.iter().enumerate().skip(from).map(|(order, blocks)| blocks << order).sum::<u64>();
-    let all = frames(0);
-    ((all - frames(PAGEBLOCK_ORDER.index())) * 100).checked_div(all).unwrap_or(0)
+    let all: u64 = free_blocks.iter().enumerate().map(|(order, blocks)| blocks << order).sum();
+    (scattered(free_blocks) * 100).checked_div(all).unwrap_or(0)
+}
+
+/// Free frames that are not in blocks of pageblock order or more.
+pub(crate) fn scattered(free_blocks: &[u64]) -> u64 {
+    let parts = free_blocks.iter().enumerate().take(PAGEBLOCK_ORDER.index());
+    parts.map(|(order, blocks)| blocks << order).sum()
 }
 
 /// A node's score, from its zones' scores and present frames.

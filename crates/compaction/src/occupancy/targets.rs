@@ -7,7 +7,7 @@ use pageblock_frame::migration::Migrate;
 use pageblock_frame::{Pageblock, Platform};
 
 use super::run::Run;
-use crate::choice::{is_foreign_target, is_target, step_of};
+use crate::choice::{Sources, is_foreign_target, is_target, step_of};
 
 /// Pageblocks looked at together.
 const GROUP: u32 = 64;
@@ -38,7 +38,8 @@ impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {
     /// if those do not suffice; and then from those of other types.
     pub(super) fn find_targets(&mut self, need: usize, threshold: u16) {
         let rounds = [Suited::Step(threshold), Suited::Movable, Suited::Foreign];
-        for suited in rounds.into_iter().take(if self.config().foreign_targets { 3 } else { 2 }) {
+        let foreign = Sources::new(self.request, self.order, self.config()).foreign;
+        for suited in rounds.into_iter().take(if foreign { 3 } else { 2 }) {
             let mut left = self.window.end - self.window.start;
             while self.targets.len() < need && left > 0 {
                 if self.target <= self.window.start {

@@ -155,13 +155,34 @@ fn proactive_compaction_follows_the_score() {
 #[test]
 fn proactive_compaction_backs_off() {
     let scene = hopeless(32);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(Config::linux_6_1());
     let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
     let next = thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 0);
     assert_eq!(next, Next::Sleep { until: Some(32_000_000_000) });
     thread.look_now();
     assert_ne!(thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 5), next);
+}
+
+/// The default repeats a look in vain when another pageblock's worth is free in parts, and not before.
+#[test]
+fn a_look_in_vain_is_repeated_when_more_is_free() {
+    let scene = hopeless(32);
+    let compactor = Compactor::new(Config::default());
+    let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
+    let thread = Kcompactd::new(NodeId::new(0));
+    let runs_at = |second: u64| {
+        let now = second * 1_000_000_000;
+        let (next, events) = record(|| thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, now));
+        assert_eq!(next, Next::Sleep { until: Some(now + 500_000_000) });
+        events.iter().filter(|event| matches!(event, Event::Compaction(CompactEvent::Begin(_)))).count()
+    };
+    assert_eq!([runs_at(0), runs_at(1), runs_at(60)], [1, 0, 0]);
+    let free = scene.zone.free_frames();
+    scene.free_where(|pfn| pfn.as_u64() % 64 == 1);
+    assert_eq!((scene.zone.free_frames() - free, runs_at(61)), (256, 0), "half a pageblock");
+    scene.free_where(|pfn| pfn.as_u64() % 64 == 3);
+    assert_eq!([runs_at(62), runs_at(63)], [1, 0]);
 }
 
 #[test]

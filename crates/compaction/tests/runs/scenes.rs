@@ -187,6 +187,16 @@ fn pageblocks_of_other_types_are_filled_when_movable_ones_are_full() {
     }
 }
 
+/// The same scene unasked: no request gains by it, and types would be mixed.
+#[test]
+fn proactive_runs_fill_no_pageblocks_of_other_types() {
+    let scene = crowded(300);
+    let compactor = Compactor::new(Config::new());
+    let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &Request::proactive());
+    assert_eq!((outcome.result, outcome.counts.migrated), (CompactResult::Complete, 0));
+    scene.verify();
+}
+
 #[test]
 fn a_run_by_occupancy_needs_no_more_than_the_block() {
     for (exact_need, expected) in [(true, CompactResult::Success), (false, CompactResult::Skipped)] {
