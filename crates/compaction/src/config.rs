@@ -43,8 +43,8 @@ pub struct Config {
     /// Linux asks for twice the block above low, as its scanners may hold as much on the way.
     pub exact_need: bool,
     /// Movable blocks may fill pageblocks of other types, those of the most free frames last, once movable pageblocks
-    /// have no room left, in runs for a request. Free frames in a pageblock that the kernel half gave up would otherwise help no large
-    /// block.
+    /// have no room left, in runs for a request. Free frames in a pageblock that the kernel half gave up would
+    /// otherwise help no large block.
     pub foreign_targets: bool,
     /// Fragmentation index, in thousandths, up to which memory is short rather than scattered (`extfrag_threshold`).
     pub extfrag_threshold: u16,
