@@ -26,7 +26,7 @@ impl Effort {
     /// A region that is locked, and left again.
     pub(crate) const REGION: u32 = 10;
     /// One block among others.
-    pub(crate) const BLOCK: u32 = 3;
+    pub(crate) const BLOCK: u32 = 5;
     /// A byte of a map that has become full beside another, and nothing larger.
     pub(crate) const PAIR: u32 = 3;
     /// Further work for a block: a byte of a map has become full beside another, or a pageblock has something larger.
@@ -36,12 +36,20 @@ impl Effort {
     /// A pageblock that becomes wholly free.
     pub(crate) const WHOLE: u32 = 54;
 
-    /// Effort of a drain of a per-CPU list: with all that it keeps one call below 5,000 instructions.
-    pub(crate) const fn of_one_drain() -> Self {
-        Self(425)
+    /// Effort of a drain of these blocks. A call that pays for what its list owes passes few, or words, of which two are
+    /// enough; a request that finds nothing else passes many.
+    #[inline]
+    const fn of_drain(blocks: &[u32]) -> Self {
+        if are_neighbours(blocks) {
+            Self(2 * Self::PAGEBLOCK)
+        } else if blocks.len() <= FEW {
+            Self(180)
+        } else {
+            Self(425)
+        }
     }
 
-    /// Effort of a refill of a per-CPU list, which keeps it below 5,000 instructions, too.
+    /// Effort of a refill of a per-CPU list.
     pub(crate) const fn of_one_refill() -> Self {
         Self(40)
     }
@@ -95,6 +103,8 @@ pub struct Given {
     pub refused: usize,
 }
 
+/// Blocks that a call which pays for what is owed passes at most, unless they are words.
+const FEW: usize = 32;
 /// Blocks that one hold of a lock gives back at most.
 const CHUNK: usize = 128;
 
@@ -160,14 +170,13 @@ impl Zone<'_> {
     /// As [`free_bulk`](Self::free_bulk).
     #[expect(unsafe_code, reason = "the caller's word that it holds the blocks")]
     pub unsafe fn free_some<P: Platform>(&self, order: Order, blocks: &mut [u32]) -> Given {
-        let mut effort = Effort::of_one_drain();
+        let mut effort = Effort::of_drain(blocks);
         let mut given = Given::default();
         while effort.is_left()
             && let Some(rest) = blocks.get_mut(given.done..).filter(|rest| !rest.is_empty())
         {
             let part = self.free_together::<P>(order, rest, &mut effort);
-            let shown = rest.len().min(64);
-            move_to_end(rest.get_mut(..shown).unwrap_or_default(), part.left);
+            move_to_end(rest.get_mut(..part.shown).unwrap_or_default(), part.left);
             given = Given { done: given.done + part.given.done, refused: given.refused + part.given.refused };
         }
         given
@@ -177,11 +186,14 @@ impl Zone<'_> {
     /// first 64.
     #[inline]
     fn free_together<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
-        let some = blocks.get(..CHUNK).unwrap_or(blocks);
+        // As many as the effort allows, or a word of neighbours, which costs as much as a few.
+        let most = if are_neighbours(blocks) { CHUNK } else { effort.affords(Effort::BLOCK).clamp(1, 64) };
+        let some = blocks.get(..most).unwrap_or(blocks);
         let (shift, first) = (self.region_shift(), some.first().copied().unwrap_or(0));
         let differing = some.iter().fold(0, |differing, index| differing | index ^ first);
         if differing.wrapping_shr(shift) != 0 {
-            return self.free_scattered::<P>(order, some.get(..64).unwrap_or(some), effort);
+            let few = effort.affords(Effort::BLOCK).clamp(1, 64);
+            return self.free_scattered::<P>(order, some.get(..few).unwrap_or(some), effort);
         }
         let given = match self.lock::<P>(first.wrapping_shr(shift)) {
             Some(mut region) => {
@@ -191,14 +203,14 @@ impl Zone<'_> {
             }
             None => Given { done: some.len(), refused: some.len() },
         };
-        Part { given, left: 0 }
+        Part { given, shown: given.done, left: 0 }
     }
 
     /// Gives back blocks of several regions, each of which is locked once.
     #[inline(never)]
     fn free_scattered<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
         let regions = ByRegion::of(blocks, self.region_shift());
-        let mut part = Part { given: Given::default(), left: 0 };
+        let mut part = Part { given: Given::default(), shown: blocks.len(), left: 0 };
         for number in Ones(regions.met) {
             let picked = regions.blocks[number as usize % MOST_REGIONS];
             let of_region = match self.lock::<P>(number) {
@@ -223,7 +235,9 @@ impl Zone<'_> {
 /// Outcome for some blocks of a list.
 struct Part {
     given: Given,
-    /// Of the first 64 those that are not done with; 0 if only those after the ones that are done with are not.
+    /// So many were looked at, from the first on.
+    shown: usize,
+    /// Of those, up to 64, the ones that are not done with; 0 if they are the last ones.
     left: u64,
 }
 
@@ -271,9 +285,9 @@ impl ByRegion {
 
 /// True if the first or the last two blocks lie in one word, as after refills that are freed in order.
 #[inline]
-fn are_neighbours(blocks: &[u32]) -> bool {
-    let same = |a: u32, b: u32| a >> WORD_ORDER == b >> WORD_ORDER;
-    matches!(*blocks, [a, b, ..] if same(a, b)) || matches!(*blocks, [.., a, b] if same(a, b))
+const fn are_neighbours(blocks: &[u32]) -> bool {
+    matches!(*blocks, [a, b, ..] if a >> WORD_ORDER == b >> WORD_ORDER)
+        || matches!(*blocks, [.., a, b] if a >> WORD_ORDER == b >> WORD_ORDER)
 }
 
 /// A word with no more blocks than this to give is merged block by block; with more it is recounted as a whole.

@@ -9,7 +9,7 @@
 use pageblock_frame::sync::{AtomicU32, Ordering};
 use pageblock_frame::trace::{Event, Fallback};
 use pageblock_frame::{
-    AllocFlags, FrameState, Hooks, MigrateType, NO_BLOCK, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, Platform, StateByte,
+    AllocFlags, Hooks, MigrateType, NO_BLOCK, Order, PAGEBLOCK_FRAMES, Pageblock, Pfn, Platform, StateByte, StateView,
 };
 
 use crate::free_area::FreeAreaId;
@@ -461,27 +461,12 @@ impl Region<'_> {
 
     /// Used frames of the victim's pageblock that suit the wanted type.
     fn alike(&self, victim: Found, free: u64, wanted: MigrateType) -> u64 {
-        let movable = self.movable_frames(victim.block);
+        let movable = movable_frames(self.states.view(), victim.block);
         match (wanted, victim.from) {
             (MigrateType::Movable, _) => movable,
             (_, MigrateType::Movable) => PAGEBLOCK_FRAMES.saturating_sub(free + movable),
             _ => 0,
         }
-    }
-
-    /// Used frames of a pageblock with holders that can move them, by the heads' state bytes.
-    #[must_use]
-    pub(crate) fn movable_frames(&self, block: u32) -> u64 {
-        let first = block << BLOCK_SHIFT;
-        let (mut at, mut movable) = (first, 0);
-        while at < first + PAGEBLOCK_FRAMES as u32 {
-            let state = self.states.get(at);
-            if let FrameState::Allocated(order, Some(MigrateType::Movable)) = state.decode() {
-                movable += order.frames();
-            }
-            at += if state.is_head() { state.order().frames() as u32 } else { 1 };
-        }
-        movable.min(PAGEBLOCK_FRAMES)
     }
 
     /// Gives the first `2^(keep-9)` pageblocks of a wholly free run to another type; the rest keeps its type.
@@ -490,4 +475,21 @@ impl Region<'_> {
             self.set_type(block, wanted);
         }
     }
+}
+
+/// Used frames of a pageblock with holders that can move them, by the heads' state bytes.
+pub(crate) fn movable_frames(states: StateView<'_>, block: u32) -> u64 {
+    if states.immovable(block).is_some() {
+        return 0;
+    }
+    let first = block << BLOCK_SHIFT;
+    let mut movable = 0;
+    for word in (first..first + PAGEBLOCK_FRAMES as u32).step_by(64) {
+        let (heads, ours) = (states.heads(word), states.movable_heads(word));
+        // A frame before a head is a block of its own.
+        let single = ours & heads >> 1;
+        movable += u64::from(single.count_ones());
+        movable += Ones(ours & !single).map(|at| states.get(word + at).order().frames()).sum::<u64>();
+    }
+    movable.min(PAGEBLOCK_FRAMES)
 }

@@ -54,6 +54,7 @@ mod fallback;
 mod fragmentation;
 mod free;
 mod free_area;
+mod highatomic;
 #[cfg(feature = "history")]
 mod history;
 mod node;
@@ -85,6 +86,7 @@ pub use check::Violation;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
 pub use events::ZoneEvents;
 pub use fragmentation::{fragmentation_index, unusable_free_index};
+pub use highatomic::Unreserve;
 #[cfg(feature = "history")]
 pub use history::FairPolicy;
 pub use node::{Node, Reserves, WatermarkRule};
@@ -96,10 +98,10 @@ pub use report::{
 };
 pub use scan::{BlockView, Held, Patience, Servable, ZoneScan, count_free_blocks};
 pub use storage::ZoneStorage;
-pub use watermark::{LOWMEM_RESERVE_RATIO, Watermarks, lowmem_reserves, min_free_kbytes};
+pub use watermark::{LOWMEM_RESERVE_RATIO, WatermarkTest, Watermarks, lowmem_reserves, min_free_kbytes};
 pub use word::word_of;
-pub use zone::{Unreserve, Zone, ZoneConfig};
-pub use zonelist::{Distances, LOCAL_DISTANCE, NodeOrder, REMOTE_DISTANCE, ZoneRef, Zonelist};
+pub use zone::{Zone, ZoneConfig};
+pub use zonelist::{Distances, LOCAL_DISTANCE, NodeOrder, REMOTE_DISTANCE, ZonePlace, ZoneRef, Zonelist};
 
 /// The README's program.
 #[cfg(doctest)]

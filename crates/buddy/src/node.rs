@@ -2,7 +2,7 @@
 
 use pageblock_frame::{NodeId, ZoneKind};
 
-use crate::zonelist::{NodeOrder, Zonelist};
+use crate::zonelist::{NodeOrder, ZonePlace, Zonelist};
 use crate::{LOWMEM_RESERVE_RATIO, Watermarks, Zone, lowmem_reserves, min_free_kbytes};
 
 /// By which rule the watermarks follow from `min_free_kbytes`.
@@ -86,10 +86,11 @@ impl Default for Reserves {
 /// A memory node: where its requests go.
 ///
 /// ```
-/// use pageblock_buddy::{Distances, Node, NodeOrder};
+/// use pageblock_buddy::{Distances, Node, NodeOrder, ZonePlace};
 /// use pageblock_frame::{NodeId, ZoneKind};
 /// let nodes = [0, 1].map(NodeId::new);
 /// let zones = [(ZoneKind::Dma, nodes[0]), (ZoneKind::Normal, nodes[0]), (ZoneKind::Normal, nodes[1])];
+/// let zones = zones.map(|(kind, node)| ZonePlace { kind, node });
 /// let node = Node::new(nodes[1], &nodes, &zones, &mut NodeOrder::new(Distances::new()), |_| true);
 /// assert_eq!(node.fallback.preferred(ZoneKind::Dma), Some(0)); // on the other node
 /// assert_eq!(node.this_node.preferred(ZoneKind::Dma), None);
@@ -110,7 +111,7 @@ impl Node {
     pub fn new(
         id: NodeId,
         nodes: &[NodeId],
-        zones: &[(ZoneKind, NodeId)],
+        zones: &[ZonePlace],
         order: &mut NodeOrder,
         has_cpus: impl Fn(NodeId) -> bool,
     ) -> Self {

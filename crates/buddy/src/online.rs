@@ -16,6 +16,9 @@ pub enum Absent {
     Hole,
 }
 
+/// Frames of a part at most: 128 pageblocks.
+const STEP: u64 = 128 << BLOCK_SHIFT;
+
 /// A run of frames in one region.
 #[derive(Clone, Copy)]
 struct Part {
@@ -103,7 +106,7 @@ impl Zone<'_> {
         }
     }
 
-    /// A range inside the zone, region by region.
+    /// A range inside the zone in parts, each of which is short enough to be worked on with interrupts off.
     fn parts(&self, range: PfnRange) -> impl Iterator<Item = Part> + use<> {
         let shift = self.region_shift();
         let (mut at, end) =
@@ -113,7 +116,8 @@ impl Zone<'_> {
                 return None;
             }
             let region = at >> shift;
-            let next = ((region + 1) << shift).min(end);
+            let next = (at / STEP + 1) * STEP;
+            let next = next.min((region + 1) << shift).min(end);
             let index = at - (region << shift);
             let part = Part { region: region as u32, index: index as u32, frames: (next - at) as u32 };
             at = next;

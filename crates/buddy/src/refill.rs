@@ -31,8 +31,8 @@ pub struct Refill {
 
 /// Prices of the parts of a refill, in units of [`Effort`]: a pageblock that is looked for, recomputed and settled; a
 /// part of a word; a full word.
-const OPENED: u32 = 6;
-const PART: u32 = 8;
+const OPENED: u32 = 12;
+const PART: u32 = 12;
 const FULL: u32 = 4;
 /// So many blocks take one unit.
 const BLOCKS: u32 = 3;

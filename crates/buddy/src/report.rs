@@ -3,9 +3,10 @@
 use core::fmt;
 
 use pageblock_frame::runs::for_each_run;
-use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES};
+use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, Pageblock};
 
-use crate::region::{BLOCK_SHIFT, Region};
+use crate::fallback::movable_frames;
+use crate::region::BLOCK_SHIFT;
 use crate::{Zone, fragmentation};
 
 /// Free blocks of a zone by order and type, and its pageblocks by type, at one moment.
@@ -35,28 +36,51 @@ impl FreeCounts {
     pub fn frames(&self) -> u64 {
         self.by_order.iter().enumerate().map(|(order, blocks)| blocks << order).sum()
     }
+
+    /// Counts a pageblock; its runs with others, if it is wholly free, are counted apart.
+    fn add(&mut self, b: &Pageblock) {
+        let of_type = &mut self.by_type[b.migrate_type().index()];
+        if b.is_wholly_free() {
+            self.wholly_free += 1;
+        } else {
+            for_each_run(b.map(), |order, runs| of_type[order as usize % Order::COUNT] += u64::from(runs));
+        }
+        self.pageblocks[b.migrate_type().index()] += u64::from(b.managed() > 0);
+    }
 }
 
 impl<'m> Zone<'m> {
-    /// Counts free blocks by order and type. Holds the lock while it walks all pageblocks.
+    /// Counts free blocks by order and type: each pageblock at another moment, so that interrupts are off for a moment
+    /// only.
     #[must_use]
     pub fn counts(&self) -> FreeCounts {
-        let mut counts = FreeCounts::default();
-        self.each_region(|region| {
-            counts.by_order.iter_mut().zip(region.nr_free).for_each(|(sum, blocks)| *sum += blocks);
-            for t in MigrateType::ALL {
-                let of_type = &mut counts.by_type[t.index()];
-                region.for_each_whole_run(t, |order, runs| of_type[order as usize % Order::COUNT] += runs);
-            }
-        });
+        let mut counts = FreeCounts { by_order: self.free_blocks(), ..FreeCounts::default() };
         let blocks = (self.states().len() as u64).div_ceil(PAGEBLOCK_FRAMES) as u32;
-        for block in 0..blocks {
-            let index = block << BLOCK_SHIFT;
-            self.locked(self.region_of(index), |region| {
-                count_block(region, block - (region.offset >> BLOCK_SHIFT), &mut counts);
+        for first in (0..blocks).step_by(64) {
+            self.locked(self.region_of(first << BLOCK_SHIFT), |region| {
+                let word = (first - (region.offset >> BLOCK_SHIFT)) / 64;
+                for t in MigrateType::ALL {
+                    let of_type = &mut counts.by_type[t.index()];
+                    region.whole_runs_in(t, word, |order, runs| of_type[order as usize % Order::COUNT] += runs);
+                }
             });
+            for block in first..(first + 64).min(blocks) {
+                self.count_block(block, &mut counts);
+            }
         }
         counts
+    }
+
+    fn count_block(&self, block: u32, counts: &mut FreeCounts) {
+        let used = self.locked(self.region_of(block << BLOCK_SHIFT), |region| {
+            let b = region.blocks.get(block - (region.offset >> BLOCK_SHIFT))?;
+            counts.add(b);
+            Some(u64::from(b.managed().saturating_sub(b.free())))
+        });
+        // Without the lock: the state bytes of others may change at any time.
+        let used = used.flatten().unwrap_or(0);
+        let movable = if used == 0 { 0 } else { movable_frames(self.states(), block) };
+        counts.mixed += u64::from(movable > 0 && movable < used);
     }
 
     /// Free blocks by order, of all types (`nr_free`).
@@ -102,22 +126,6 @@ impl<'m> Zone<'m> {
     pub fn extfrag_index(&self) -> FragmentationLine<'_, 'm> {
         FragmentationLine { zone: self, width: 2, value: fragmentation::fragmentation_index }
     }
-}
-
-fn count_block(core: &Region<'_>, block: u32, counts: &mut FreeCounts) {
-    let Some(b) = core.blocks.get(block) else { return };
-    let of_type = &mut counts.by_type[b.migrate_type().index()];
-    if b.is_wholly_free() {
-        counts.wholly_free += 1;
-    } else {
-        for_each_run(b.map(), |order, runs| of_type[order as usize % Order::COUNT] += u64::from(runs));
-    }
-    if b.managed() > 0 {
-        counts.pageblocks[b.migrate_type().index()] += 1;
-    }
-    let used = u64::from(b.managed().saturating_sub(b.free()));
-    let movable = core.movable_frames(block);
-    counts.mixed += u64::from(movable > 0 && movable < used);
 }
 
 /// Displays as a line of `/proc/buddyinfo`; see [`Zone::buddyinfo`].

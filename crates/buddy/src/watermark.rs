@@ -147,6 +147,26 @@ impl Marks {
     }
 }
 
+/// A request that a zone's watermark is to allow.
+///
+/// ```
+/// use pageblock_buddy::WatermarkTest;
+/// use pageblock_frame::{AllocFlags, Order, ZoneKind};
+/// let test = WatermarkTest { order: Order::ZERO, mark: 64, limit: ZoneKind::Normal, flags: AllocFlags::empty() };
+/// assert_eq!(test.mark, 64);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WatermarkTest {
+    /// Its order.
+    pub order: Order,
+    /// Frames that stay free.
+    pub mark: u64,
+    /// The highest zone that it could use.
+    pub limit: ZoneKind,
+    /// Its flags.
+    pub flags: AllocFlags,
+}
+
 impl Zone<'_> {
     /// Sets the watermarks; the boost ends, and the zone's turn under the fair-zone policy begins.
     pub fn set_watermarks(&self, marks: Watermarks) {
@@ -205,7 +225,7 @@ impl Zone<'_> {
             let floor = mark + self.marks.reserve[limit.index()].load(Ordering::Relaxed);
             return self.free_frames().saturating_sub(unusable) > floor;
         }
-        self.watermark_ok_with(self.free_frames(), (order, mark), limit, flags)
+        self.watermark_ok_with(self.free_frames(), &WatermarkTest { order, mark, limit, flags })
     }
 
     /// Free frames of CMA pageblocks, as they were a moment ago.
@@ -228,14 +248,8 @@ impl Zone<'_> {
 
     /// The full test with a number of free frames that the caller supplies.
     #[must_use]
-    pub fn watermark_ok_with(
-        &self,
-        free: u64,
-        (order, mark): (Order, u64),
-        limit: ZoneKind,
-        flags: AllocFlags,
-    ) -> bool {
-        self.frames_ok_with(free, (order, mark), limit, flags) && (order == Order::ZERO || self.has_block(order, flags))
+    pub fn watermark_ok_with(&self, free: u64, test: &WatermarkTest) -> bool {
+        self.frames_ok_with(free, test) && (test.order == Order::ZERO || self.has_block(test.order, test.flags))
     }
 
     /// The part of [`watermark_ok`](Self::watermark_ok) that counts frames: without the lock, and without the question
@@ -243,10 +257,11 @@ impl Zone<'_> {
     #[must_use]
     #[inline]
     pub fn frames_ok(&self, order: Order, mark: u64, limit: ZoneKind, flags: AllocFlags) -> bool {
-        self.frames_ok_with(self.free_frames(), (order, mark), limit, flags)
+        self.frames_ok_with(self.free_frames(), &WatermarkTest { order, mark, limit, flags })
     }
 
-    fn frames_ok_with(&self, free: u64, (order, mark): (Order, u64), limit: ZoneKind, flags: AllocFlags) -> bool {
+    fn frames_ok_with(&self, free: u64, test: &WatermarkTest) -> bool {
+        let WatermarkTest { order, mark, limit, flags } = *test;
         let signed = |frames: u64| i64::try_from(frames).unwrap_or(i64::MAX);
         let free = signed(free) - signed(order.frames() - 1) - signed(self.unusable_free(flags));
         let mut min = signed(mark);

@@ -188,11 +188,15 @@ impl Region<'_> {
 
     /// The maximal runs of wholly free pageblocks of a type: order and how many.
     pub(crate) fn for_each_whole_run(&self, migrate_type: MigrateType, mut visit: impl FnMut(u32, u64)) {
-        let set = FreeAreaId::whole(migrate_type);
         for word in 0..(self.blocks.len() as u32).div_ceil(64) {
-            maximal_runs(self.free_area.word(set, word), self.levels, |level, runs| {
-                visit(BLOCK_SHIFT + level, u64::from(runs.count_ones()));
-            });
+            self.whole_runs_in(migrate_type, word, &mut visit);
         }
+    }
+
+    /// Those of 64 pageblocks from `64 * word` on.
+    pub(crate) fn whole_runs_in(&self, migrate_type: MigrateType, word: u32, mut visit: impl FnMut(u32, u64)) {
+        maximal_runs(self.free_area.word(FreeAreaId::whole(migrate_type), word), self.levels, |level, runs| {
+            visit(BLOCK_SHIFT + level, u64::from(runs.count_ones()));
+        });
     }
 }

@@ -117,7 +117,7 @@ impl NodeOrder {
             rest.remove(place);
             order.push(local);
         }
-        while let Some(best) = rest.iter().copied().min_by_key(|&node| self.score(local, node, &has_cpus)) {
+        while let Some(best) = rest.iter().copied().min_by_key(|&node| (self.score(local, node, &has_cpus), node)) {
             rest.retain(|node| *node != best);
             if self.distances.between(local, best) != self.distances.between(local, previous)
                 && let Some(load) = self.load.get_mut(best.index())
@@ -131,13 +131,13 @@ impl NodeOrder {
         order
     }
 
-    /// The smaller the sooner (`find_next_best_node()`); at last the smaller number.
-    fn score(&self, local: NodeId, node: NodeId, has_cpus: impl Fn(NodeId) -> bool) -> (u32, NodeId) {
+    /// The smaller the sooner (`find_next_best_node()`).
+    fn score(&self, local: NodeId, node: NodeId, has_cpus: impl Fn(NodeId) -> bool) -> u32 {
         let mut score = u32::from(self.distances.between(local, node));
         score += u32::from(node < local);
         score += u32::from(has_cpus(node));
         let load = self.load.get(node.index()).copied().unwrap_or_default();
-        (score * MAX_NODES as u32 + load, node)
+        score * MAX_NODES as u32 + load
     }
 }
 
@@ -156,12 +156,28 @@ pub struct ZoneRef {
     pub kind: ZoneKind,
 }
 
+/// A populated zone of a machine: its kind, and the node that it is on.
+///
+/// ```
+/// use pageblock_buddy::ZonePlace;
+/// use pageblock_frame::{NodeId, ZoneKind};
+/// assert_eq!(ZonePlace { kind: ZoneKind::Dma, node: NodeId::new(1) }.node.index(), 1);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZonePlace {
+    /// Its kind.
+    pub kind: ZoneKind,
+    /// Its node.
+    pub node: NodeId,
+}
+
 /// Zones in the order in which they are tried: node after node, on each from the highest kind to the lowest.
 ///
 /// ```
-/// use pageblock_buddy::Zonelist;
+/// use pageblock_buddy::{ZonePlace, Zonelist};
 /// use pageblock_frame::{NodeId, ZoneKind};
-/// let zones = [(ZoneKind::Dma, 0), (ZoneKind::Normal, 0), (ZoneKind::Normal, 1)].map(|(k, n)| (k, NodeId::new(n)));
+/// let zones = [(ZoneKind::Dma, 0), (ZoneKind::Normal, 0), (ZoneKind::Normal, 1)];
+/// let zones = zones.map(|(kind, node)| ZonePlace { kind, node: NodeId::new(node) });
 /// let list = Zonelist::new(&[NodeId::new(1), NodeId::new(0)], &zones);
 /// let tried = |limit| list.up_to(limit).map(|entry| entry.zone).collect::<Vec<_>>();
 /// assert_eq!(tried(ZoneKind::Movable), [2, 1, 0]);
@@ -178,11 +194,11 @@ const _: () = assert!(MAX_ZONES <= u8::MAX as usize);
 impl Zonelist {
     /// The list for nodes in this order; `zones` are the populated zones of the machine.
     #[must_use]
-    pub fn new(nodes: &[NodeId], zones: &[(ZoneKind, NodeId)]) -> Self {
+    pub fn new(nodes: &[NodeId], zones: &[ZonePlace]) -> Self {
         let mut entries = ArrayVec::new();
         for node in nodes {
             for kind in ZoneKind::ALL.into_iter().rev() {
-                let place = zones.iter().position(|zone| *zone == (kind, *node));
+                let place = zones.iter().position(|zone| *zone == ZonePlace { kind, node: *node });
                 if let Some(zone) = place.and_then(|place| u8::try_from(place).ok()) {
                     // No more zones than there is room: each node and kind occurs once.
                     let _ = entries.try_push(ZoneRef { zone, kind });

@@ -265,13 +265,13 @@ impl<'m> Pageblocks<'m> {
     /// Makes some pageblocks, as far as they have not been opened, free as movable ones. Returns how many were
     /// reserved.
     pub fn release_unopened(&mut self, blocks: Range<u32>) -> u64 {
-        self.states.openings(blocks).iter().map(|opening| u64::from(opening.release())).sum()
+        self.states.openings(blocks).release()
     }
 
     /// The first of some pageblocks that has not been opened and is free.
     #[must_use]
     pub fn first_free_unopened(&self, blocks: Range<u32>) -> Option<u32> {
-        let place = self.states.openings(blocks.clone()).iter().position(Opening::is_free)?;
+        let place = self.states.openings(blocks.clone()).first_free()?;
         Some(blocks.start + place as u32)
     }
 

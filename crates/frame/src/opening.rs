@@ -13,10 +13,12 @@
 
 use crate::block::Pageblock;
 use crate::sync::{AtomicU8, Ordering};
+use crate::wide::{load8, store8};
 use crate::{MigrateType, StateByte};
 
 const NOTHING: u8 = 0;
 const FREE: u8 = 1;
+const FREE_MOVABLE: u8 = FREE + MigrateType::Movable as u8;
 const RESERVED: u8 = 4;
 const HOLE: u8 = 5;
 const OPENED: u8 = 6;
@@ -48,6 +50,13 @@ impl Opening {
     /// Of a pageblock of which nothing belongs to the allocator.
     pub(crate) fn new() -> Self {
         Self(AtomicU8::new(NOTHING))
+    }
+
+    /// That of which this is the byte.
+    #[inline]
+    const fn from_ref(byte: &AtomicU8) -> &Self {
+        // SAFETY: a value of the same layout.
+        unsafe { &*core::ptr::from_ref(byte).cast() }
     }
 
     /// True if its line and its state bytes have been written.
@@ -104,16 +113,16 @@ impl Opening {
 
     /// True if all of it is free and it has not been opened.
     #[inline]
-    pub(crate) fn is_free(&self) -> bool {
+    fn is_free(&self) -> bool {
         (FREE..RESERVED).contains(&self.0.load(Ordering::Relaxed))
     }
 
     /// Makes it free as a movable one, unless it has been opened. True if it was reserved.
     #[inline]
-    pub(crate) fn release(&self) -> bool {
+    fn release(&self) -> bool {
         let old = self.0.load(Ordering::Relaxed);
         if old != OPENED {
-            self.0.store(FREE + MigrateType::Movable as u8, Ordering::Relaxed);
+            self.0.store(FREE_MOVABLE, Ordering::Relaxed);
         }
         old == RESERVED
     }
@@ -123,6 +132,65 @@ impl Opening {
         // Release: pairs with the acquire in `is_opened`.
         self.0.store(OPENED, Ordering::Release);
     }
+}
+
+/// Openings of pageblocks that follow one another. At boot nothing of most of them belongs to the allocator: those are
+/// read and written eight at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Openings<'m>(&'m [AtomicU8]);
+
+impl<'m> Openings<'m> {
+    pub(crate) const fn new(openings: &'m [Opening]) -> Self {
+        // SAFETY: as many values of the same layout.
+        Self(unsafe { core::slice::from_raw_parts(openings.as_ptr().cast(), openings.len()) })
+    }
+
+    /// How many there are before the first that has been opened.
+    pub(crate) fn unopened(self) -> usize {
+        self.position(|opening| opening.is_opened()).unwrap_or(self.0.len())
+    }
+
+    /// The place of the first that has not been opened and is free.
+    pub(crate) fn first_free(self) -> Option<usize> {
+        self.position(Opening::is_free)
+    }
+
+    /// Makes those that have not been opened free as movable ones. Returns how many were reserved.
+    pub(crate) fn release(self) -> u64 {
+        let (eights, rest) = self.0.as_chunks();
+        let mut reserved = 0;
+        for eight in eights {
+            if load8(eight) == NOTHING_OF_EIGHT {
+                store8(eight, u64::from_ne_bytes([FREE_MOVABLE; 8]));
+            } else {
+                reserved += release_each(eight);
+            }
+        }
+        reserved + release_each(rest)
+    }
+
+    /// The first one that the question is answered with yes for; it is not for one of which nothing is the
+    /// allocator's.
+    #[inline]
+    fn position(self, is: impl Fn(&Opening) -> bool) -> Option<usize> {
+        let is = |byte: &AtomicU8| is(Opening::from_ref(byte));
+        let (eights, rest) = self.0.as_chunks::<8>();
+        for (number, eight) in eights.iter().enumerate() {
+            if load8(eight) != NOTHING_OF_EIGHT
+                && let Some(place) = eight.iter().position(is)
+            {
+                return Some(number * 8 + place);
+            }
+        }
+        rest.iter().position(is).map(|place| eights.len() * 8 + place)
+    }
+}
+
+const NOTHING_OF_EIGHT: u64 = u64::from_ne_bytes([NOTHING; 8]);
+
+#[cold]
+fn release_each(bytes: &[AtomicU8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(Opening::from_ref(byte).release())).sum()
 }
 
 static EMPTY_LINE: Pageblock = Pageblock::empty(MigrateType::Movable);

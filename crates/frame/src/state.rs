@@ -22,7 +22,7 @@
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-use crate::opening::Opening;
+use crate::opening::{Opening, Openings};
 use crate::sync::{AtomicU8, Ordering};
 use crate::{MigrateType, Order, PAGEBLOCK_FRAMES, Platform};
 
@@ -352,12 +352,12 @@ impl<'m> StateView<'m> {
     pub fn unopened_run(&self, first: u32, most: u32) -> u32 {
         let rest = self.openings.get(first as usize..).unwrap_or_default();
         let some = rest.get(..most as usize).unwrap_or(rest);
-        some.iter().position(Opening::is_opened).unwrap_or(some.len()) as u32
+        Openings::new(some).unopened() as u32
     }
 
     /// The openings of some pageblocks.
-    pub(crate) fn openings(&self, blocks: Range<u32>) -> &'m [Opening] {
-        self.openings.get(blocks.start as usize..blocks.end as usize).unwrap_or_default()
+    pub(crate) fn openings(&self, blocks: Range<u32>) -> Openings<'m> {
+        Openings::new(self.openings.get(blocks.start as usize..blocks.end as usize).unwrap_or_default())
     }
 
     /// Number of frames.

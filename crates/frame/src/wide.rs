@@ -24,7 +24,7 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// Eight bytes, the first in the low bits; 0 for those past the end.
 #[inline]
-fn load8(bytes: &[AtomicU8]) -> u64 {
+pub(crate) fn load8(bytes: &[AtomicU8]) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     if let Some(bytes) = bytes.first_chunk::<8>() {
         let value: u64;
@@ -49,7 +49,7 @@ fn load8(bytes: &[AtomicU8]) -> u64 {
 
 /// Makes eight bytes, which are the caller's, the eight of `value`, the first from the low bits.
 #[inline]
-fn store8(bytes: &[AtomicU8; 8], value: u64) {
+pub(crate) fn store8(bytes: &[AtomicU8; 8], value: u64) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     // SAFETY: writes eight bytes that are borrowed and, as atomics, in cells; has no other effect. It writes as eight
     // relaxed stores of the same bytes could.

@@ -102,9 +102,8 @@ impl<'a> Srat<'a> {
         let entries = table(bytes, b"SRAT")?.get(SRAT_ENTRIES..).unwrap_or_default();
         let mut rest = entries;
         while !rest.is_empty() {
-            let (_, behind) = Entry::first(rest)
-                .ok_or(AcpiTableError::Entry { offset: SRAT_ENTRIES + entries.len() - rest.len() })?;
-            rest = behind;
+            let offset = SRAT_ENTRIES + entries.len() - rest.len();
+            Entry::take(&mut rest).ok_or(AcpiTableError::Entry { offset })?;
         }
         Ok(Self { entries })
     }
@@ -136,11 +135,7 @@ impl<'a> Srat<'a> {
 
     fn entries(self) -> impl Iterator<Item = Entry<'a>> + Clone + 'a {
         let mut rest = self.entries;
-        core::iter::from_fn(move || {
-            let (entry, behind) = Entry::first(rest)?;
-            rest = behind;
-            Some(entry)
-        })
+        core::iter::from_fn(move || Entry::take(&mut rest))
     }
 }
 
@@ -157,9 +152,9 @@ impl<'a> Entry<'a> {
     const X2APIC: u8 = 2;
     const GICC: u8 = 3;
 
-    /// The first of these entries, and the others.
-    fn first(rest: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let [kind, len, ..] = *rest else { return None };
+    /// Takes the first of these entries off; `None`, with nothing taken, if there is none.
+    fn take(rest: &mut &'a [u8]) -> Option<Self> {
+        let [kind, len, ..] = **rest else { return None };
         let least = match kind {
             Self::APIC => 16,
             Self::MEMORY => 40,
@@ -172,7 +167,8 @@ impl<'a> Entry<'a> {
             return None;
         }
         let (bytes, behind) = rest.split_at_checked(usize::from(len))?;
-        Some((Self { kind, bytes }, behind))
+        *rest = behind;
+        Some(Self { kind, bytes })
     }
 }
 

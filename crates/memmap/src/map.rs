@@ -1,7 +1,7 @@
 //! The normalised memory map.
 
 use crate::movable::movable_starts;
-use crate::node::NodeClaims;
+use crate::node::{Head, NodeClaims};
 use crate::place::{Wanted, place};
 use crate::region::{LIMIT_BYTES, PhysRange, Region, RegionKind};
 use crate::report::{DropReason, RegionReport};
@@ -221,7 +221,7 @@ impl<const N: usize> Iterator for Runs<'_, N> {
                 self.rest = Span::new(span.start.max(self.window.start), span.end.min(self.window.end));
             }
             let start = self.rest.start;
-            let (node, end) = self.nodes.head(self.rest);
+            let Head { node, end } = self.nodes.head(self.rest);
             self.rest.start = end;
             if self.node.is_none_or(|wanted| wanted == node) {
                 return Some(FrameRun { range: PfnRange::new(Pfn::new(start), Pfn::new(end)), node });

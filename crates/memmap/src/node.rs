@@ -18,6 +18,12 @@ pub(crate) struct NodeClaims<const N: usize> {
     claims: ArrayVec<Claim, N>,
 }
 
+/// Frames at the beginning of a range: their node, and where they end.
+pub(crate) struct Head {
+    pub(crate) node: NodeId,
+    pub(crate) end: u64,
+}
+
 impl<const N: usize> NodeClaims<N> {
     pub(crate) const fn new() -> Self {
         Self { claims: ArrayVec::new_const() }
@@ -49,14 +55,14 @@ impl<const N: usize> NodeClaims<N> {
         claims.map(|claim| claim.node).max().unwrap_or_default()
     }
 
-    /// The node of the first frame, and how far the range is all on that node.
-    pub(crate) fn head(&self, range: Span) -> (NodeId, u64) {
+    /// The part at the beginning of a range that is all on one node.
+    pub(crate) fn head(&self, range: Span) -> Head {
         let node = self.node_of(range.start);
         let mut end = range.start;
         while end < range.end && self.node_of(end) == node {
             end = self.next_border(end).min(range.end);
         }
-        (node, end)
+        Head { node, end }
     }
 
     /// The next frame above this one where a claim begins or ends.

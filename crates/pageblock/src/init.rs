@@ -3,12 +3,10 @@
 use core::mem::MaybeUninit;
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::{Absent, BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZoneStorage};
+use pageblock_buddy::{Absent, BoostRule, Node, NodeOrder, Zone, ZoneConfig, ZonePlace, ZoneStorage};
 use pageblock_compaction::{Compactor, Kcompactd};
 use pageblock_frame::sync::{AtomicU32, AtomicU64};
-use pageblock_frame::{
-    Carver, CpuId, Hooks, MAX_NODES, MAX_ZONES, NodeId, Pageblock, PfnRange, Platform, Slots, ZoneKind,
-};
+use pageblock_frame::{Carver, CpuId, Hooks, MAX_NODES, MAX_ZONES, NodeId, Pageblock, PfnRange, Platform, Slots};
 use pageblock_memmap::{MapOptions, Region, RegionMap, ZoneLimits, ZoneSpan};
 use pageblock_pcp::PcpLists;
 use pageblock_reclaim::Kswapd;
@@ -322,10 +320,10 @@ impl Plan<'_> {
 
     #[inline(never)]
     fn build_nodes<P: Platform>(self, carver: &mut Carver<'static>) -> Option<&'static [NodeEntry]> {
-        let mut places: ArrayVec<(ZoneKind, NodeId), MAX_ZONES> = ArrayVec::new();
+        let mut places: ArrayVec<ZonePlace, MAX_ZONES> = ArrayVec::new();
         let mut with_memory: ArrayVec<NodeId, MAX_NODES> = ArrayVec::new();
         for zone in &self.draft.zones {
-            places.try_push((zone.kind, zone.node)).ok()?;
+            places.try_push(ZonePlace { kind: zone.kind, node: zone.node }).ok()?;
             if with_memory.last() != Some(&zone.node) {
                 with_memory.try_push(zone.node).ok()?;
             }

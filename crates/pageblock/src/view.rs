@@ -1,7 +1,7 @@
 //! A zone as reclaim sees it.
 
 use arrayvec::ArrayVec;
-use pageblock_buddy::Zone;
+use pageblock_buddy::{WatermarkTest, Zone};
 use pageblock_frame::MAX_ZONES;
 use pageblock_frame::sync::Pinned;
 use pageblock_frame::trace::CompactResult;
@@ -78,7 +78,8 @@ impl<P: Platform> ZoneView for View<P> {
 
     fn watermark_ok(&self, test: &MarkTest) -> bool {
         let MarkTest { order, mark, limit, flags, extra } = *test;
-        self.zone.watermark_ok_with(self.zone.free_frames().saturating_add(extra), (order, mark), limit, flags)
+        let test = WatermarkTest { order, mark, limit, flags };
+        self.zone.watermark_ok_with(self.zone.free_frames().saturating_add(extra), &test)
     }
 
     fn compaction_suitable(&self, order: Order, limit: ZoneKind) -> Option<CompactResult> {

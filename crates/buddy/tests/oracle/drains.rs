@@ -32,14 +32,14 @@ fn scattered(zone: &Zone<'_>, order: Order) -> Vec<u32> {
 /// free.
 #[test]
 fn what_a_bounded_drain_leaves_is_at_the_end() {
-    for order in [0, 1, 3, 4] {
+    for (order, blocks_a_call) in [(0, 48), (1, 48), (3, 48), (4, 48), (0, 130), (3, 130)] {
         let zone = zone();
         let order = Order::new(order).unwrap();
         let mut blocks = scattered(&zone, order);
         let mut at = 0;
         let mut stopped = 0;
         while at < blocks.len() {
-            let end = (at + 48).min(blocks.len());
+            let end = (at + blocks_a_call).min(blocks.len());
             let mut before = blocks[at..end].to_vec();
             // SAFETY: the blocks are those that were handed out above.
             let given = unsafe { zone.free_some::<Quiet>(order, &mut blocks[at..end]) };

@@ -1,7 +1,7 @@
 //! Worked vectors: figures that Linux's formulas give for machines that exist, and what they mean for a live zone.
 
 use pageblock_buddy::{
-    LOWMEM_RESERVE_RATIO, Watermarks, ZoneConfig, fragmentation_index, lowmem_reserves, min_free_kbytes,
+    LOWMEM_RESERVE_RATIO, WatermarkTest, Watermarks, ZoneConfig, fragmentation_index, lowmem_reserves, min_free_kbytes,
     unusable_free_index,
 };
 use pageblock_frame::{AllocFlags, MigrateType, NodeId, Order, Pfn, ZoneKind};
@@ -59,7 +59,8 @@ fn watermarks_of_a_4_gib_machine_with_the_old_formulas() {
 /// The mark that a request really stops at, found by trying every number of free frames.
 fn floor(flags: AllocFlags) -> u64 {
     let zone = subject::zone(ZoneConfig::new(ZoneKind::Dma32, NodeId::new(0), range((0, 512))));
-    let ok = |free: &u64| zone.watermark_ok_with(*free, (Order::ZERO, 1071), ZoneKind::Dma32, flags);
+    let test = WatermarkTest { order: Order::ZERO, mark: 1071, limit: ZoneKind::Dma32, flags };
+    let ok = |free: &u64| zone.watermark_ok_with(*free, &test);
     (0..4000).find(ok).unwrap() - 1
 }
 

@@ -42,19 +42,19 @@ impl<'a> Tokens<'a> {
         loop {
             let tag = be32(self.structure, at)?;
             let body = at + 4;
-            let (token, len) = match tag {
+            let Measured { token, len } = match tag {
                 1 => {
                     let name = until_zero(self.structure.get(body..)?)?;
-                    (Token::Begin(name), name.len() + 1)
+                    Measured { token: Token::Begin(name), len: name.len() + 1 }
                 }
-                2 => (Token::End, 0),
+                2 => Measured { token: Token::End, len: 0 },
                 3 => self.property(body)?,
                 // A hole where something was deleted in place.
                 4 => {
                     at = body;
                     continue;
                 }
-                9 => (Token::Stop, 0),
+                9 => Measured { token: Token::Stop, len: 0 },
                 _ => return None,
             };
             self.offset = body.checked_add(len)?.checked_next_multiple_of(4)?;
@@ -62,13 +62,19 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// A property with its length at `at`, and how many bytes it takes from there.
-    fn property(&self, at: usize) -> Option<(Token<'a>, usize)> {
+    /// A property with its length at `at`.
+    fn property(&self, at: usize) -> Option<Measured<'a>> {
         let len = be32(self.structure, at)? as usize;
         let name = until_zero(self.strings.get(be32(self.structure, at + 4)? as usize..)?)?;
         let value = self.structure.get(at + 8..)?.get(..len)?;
-        Some((Token::Property { name, value }, 8 + len))
+        Some(Measured { token: Token::Property { name, value }, len: 8 + len })
     }
+}
+
+/// A token, and how many bytes it takes behind its tag.
+struct Measured<'a> {
+    token: Token<'a>,
+    len: usize,
 }
 
 fn until_zero(bytes: &[u8]) -> Option<&[u8]> {

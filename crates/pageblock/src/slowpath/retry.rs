@@ -1,6 +1,6 @@
 //! Whether a request goes round once more.
 
-use pageblock_buddy::Zone;
+use pageblock_buddy::{WatermarkTest, Zone};
 use pageblock_compaction::Priority;
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{AllocFlags, Hooks, Order, Platform};
@@ -55,8 +55,9 @@ fn reclaim_would_do<P: Platform>(climb: &Climb<P>) -> bool {
         let mark = if climb.is_costly() { marks.low } else { marks.min } + zone.boost();
         let extra = owner.reclaimable(zone.node(), zone.kind()).min(zone.managed()) / u64::from(request.order.as_u8());
         let free = zone.free_frames().saturating_add(extra);
-        let goal = (Order::ZERO, mark.saturating_add(compact_gap(request.order)));
-        zone.watermark_ok_with(free, goal, request.limit, AllocFlags::CMA)
+        let mark = mark.saturating_add(compact_gap(request.order));
+        let test = WatermarkTest { order: Order::ZERO, mark, limit: request.limit, flags: AllocFlags::CMA };
+        zone.watermark_ok_with(free, &test)
     };
     request.zones().filter(|zone| zone.managed() > 0).any(would_do)
 }
