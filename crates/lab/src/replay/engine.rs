@@ -79,6 +79,7 @@ pub(crate) fn replay(
     let mut start = Start::new(&recording.before, &layout);
     let machines = rules.iter().map(|&rules| Machine::new(rules, &start, &layout)).collect::<Result<Vec<_>, _>>()?;
     let early = early::look((trace, strictness), &start.linux, progress)?;
+    start.assign_types(&recording.before, &layout, &early);
     let readable_twice = std::fs::metadata(trace).is_ok_and(|metadata| metadata.is_file());
     let taken = if start.origin == Origin::Recorded && readable_twice {
         let after = recording.after.as_ref().and_then(|state| state.frames.as_ref());

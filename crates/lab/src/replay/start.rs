@@ -4,12 +4,13 @@ use pageblock_frame::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn
 use pageblock_testkit::simulated::SimulatedZone;
 
 use super::cpu::Recorded as Cpu;
+use super::early::Early;
 use super::layout::{ZoneLayout, top};
 use super::linux::{ABSENT, FREE, Linux, PLAIN, START, kind_of, type_of};
 use super::machine::Machine;
 use super::plan::Origin;
 use super::synthetic;
-use super::types::{Census, Wanted, assign};
+use super::types::{Census, Wanted, assign, leave_out_listed};
 use crate::InputError;
 use crate::state::{FrameClass, FrameMap, State};
 
@@ -20,7 +21,7 @@ pub(crate) struct Start {
     pub(crate) linux: Linux,
     /// Where that comes from.
     pub(crate) origin: Origin,
-    /// Types of the pageblocks that are not movable, by zone.
+    /// Types of the pageblocks that are not movable, by zone; chosen by [`assign_types`](Self::assign_types).
     pub(crate) types: Vec<Vec<(u64, MigrateType)>>,
     /// Parts that could not be matched, in words.
     pub(crate) unmatched: Vec<String>,
@@ -30,9 +31,23 @@ impl Start {
     /// From the recorded map of frames, or from counts where there is none.
     pub(crate) fn new(state: &State, layout: &[ZoneLayout]) -> Self {
         match &state.frames {
-            Some(frames) => recorded(state, frames, layout),
+            Some(frames) => recorded(frames, layout),
             None => synthetic::start(state, layout),
         }
+    }
+
+    /// Chooses the pageblocks' types, once it is known which frames were on per-CPU lists: in the map of frames these
+    /// look like the kernel's.
+    pub(crate) fn assign_types(&mut self, state: &State, layout: &[ZoneLayout], early: &Early) {
+        let Some(frames) = &state.frames else { return };
+        for zone in layout {
+            let mut census = census(frames, zone);
+            leave_out_listed(&mut census, early.freed.iter().copied().filter(|&pfn| self.linux.was_plain(pfn)));
+            let types = assign(&census, &wanted(state, zone));
+            types.iter().for_each(|&(block, kind)| self.linux.set_block_type(block, kind));
+            self.types.push(types);
+        }
+        untyped(&mut self.linux);
     }
 
     /// Brings a machine in which all is free into the same state.
@@ -116,7 +131,7 @@ pub(crate) fn wanted(state: &State, zone: &ZoneLayout) -> Wanted {
     wanted
 }
 
-fn recorded(state: &State, frames: &FrameMap, layout: &[ZoneLayout]) -> Start {
+fn recorded(frames: &FrameMap, layout: &[ZoneLayout]) -> Start {
     let mut linux = Linux::new(top(layout));
     let mut unmatched = Vec::new();
     for range in layout.iter().flat_map(|zone| zone.ram.clone()) {
@@ -141,14 +156,7 @@ fn recorded(state: &State, frames: &FrameMap, layout: &[ZoneLayout]) -> Start {
     if outside > 0 {
         unmatched.push(format!("{outside} frames are free by kpageflags but not System RAM of a zone by iomem"));
     }
-    let censuses: Vec<_> = layout.iter().map(|zone| census(frames, zone)).collect();
-    let types: Vec<_> =
-        layout.iter().zip(&censuses).map(|(zone, census)| assign(census, &wanted(state, zone))).collect();
-    for &(block, kind) in types.iter().flatten() {
-        linux.set_block_type(block, kind);
-    }
-    untyped(&mut linux);
-    Start { linux, origin: Origin::Recorded, types, unmatched }
+    Start { linux, origin: Origin::Recorded, types: Vec::new(), unmatched }
 }
 
 /// The kind of a frame of this class; 7 where it depends on the pageblock.

@@ -39,6 +39,17 @@ pub(crate) struct Wanted {
     pub(crate) free: [[u64; Order::COUNT]; MigrateType::COUNT],
 }
 
+/// Frames on per-CPU lists, which the map of frames shows without a type, are not the kernel's. The census is in the
+/// order of its pageblocks.
+pub(crate) fn leave_out_listed(census: &mut [Census], listed: impl Iterator<Item = u64>) {
+    for pfn in listed {
+        let found = census.binary_search_by_key(&(pfn / PAGEBLOCK_FRAMES), |census| census.block);
+        if let Some(census) = found.ok().and_then(|at| census.get_mut(at)) {
+            census.kernel = census.kernel.saturating_sub(1);
+        }
+    }
+}
+
 /// Types that are assigned before the rest becomes movable, in this order.
 const ASSIGNED: [MigrateType; 4] =
     [MigrateType::Reclaimable, MigrateType::Unmovable, MigrateType::HighAtomic, MigrateType::Cma];
@@ -137,6 +148,21 @@ mod tests {
         chosen.sort_unstable();
         use MigrateType::{Reclaimable, Unmovable};
         assert_eq!(chosen, [(3, Reclaimable), (4, Unmovable), (5, Unmovable)]);
+    }
+
+    /// A movable pageblock with many frames on lists is not taken for one of the kernel's.
+    #[test]
+    fn frames_on_lists_are_not_the_kernels() {
+        let mut census = [
+            Census { block: 7, movable: 200, kernel: 312, ..Census::default() },
+            Census { block: 9, kernel: 100, free: 412, ..Census::default() },
+        ];
+        let wanted = Wanted { blocks: [1, 1, 0, 0, 0, 0], ..Wanted::default() };
+        assert_eq!(assign(&census, &wanted), [(7, MigrateType::Unmovable)]);
+        let listed = (7 * 512..7 * 512 + 312).chain([8 * 512, 10 * 512]);
+        leave_out_listed(&mut census, listed);
+        assert_eq!(census.map(|census| census.kernel), [0, 100]);
+        assert_eq!(assign(&census, &wanted), [(9, MigrateType::Unmovable)]);
     }
 
     #[test]
