@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use pageblock_buddy::Watermarks;
-use pageblock_compaction::{Compactor, Config, ContigError, Era, Patches, Priority, Request, Search};
+use pageblock_compaction::{Compactor, Config, ContigError, Era, Patches, Priority, Request, Search, VmStat};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, ScanPositions};
@@ -234,4 +234,26 @@ fn whether_a_run_would_help_is_told_by_marks_and_by_fragmentation() {
     assert_eq!(of(&scattered, 9), CompactResult::Continue);
     scattered.zone.set_watermarks(marks(4096 - 16, 4096 - 16));
     assert_eq!(of(&scattered, 3), CompactResult::Skipped);
+}
+
+#[test]
+fn each_part_of_the_cost_has_its_weight() {
+    let of = |change: fn(&mut VmStat)| {
+        let mut stat = VmStat::default();
+        change(&mut stat);
+        stat.cost()
+    };
+    assert_eq!(of(|stat| stat.migrate_scanned = 1_000_000), 7);
+    assert_eq!(of(|stat| stat.isolated = 1_000_000), 19);
+    assert_eq!(of(|stat| stat.migrate_success = 1_000_000), 1038);
+    assert_eq!(of(|stat| stat.migrate_fail = 1_000_000), 14);
+    assert_eq!(of(|stat| (stat.isolated, stat.migrate_fail) = (1_000_000, 1_000_000)), 33);
+}
+
+#[test]
+fn a_reference_answers_as_its_migrator() {
+    fn is_busy(migrator: impl Migrate) -> bool {
+        migrator.too_many_isolated()
+    }
+    assert!(!is_busy(&Scene::new(1).owner));
 }
