@@ -9,9 +9,11 @@ use std::ptr::NonNull;
 
 use pageblock::trace::Event;
 use pageblock::{
-    Config, CpuId, Frames, Gfp, Hooks, IrqState, Migrate, MigrateMode, MoveError, Next, NodeId, Order, PageAllocator,
-    Pfn, PfnRange, Platform, PutBack, RawFrames, Reclaim, Refusal, Region, Shrink, Shrunk, ZoneKind, ZoneLimits,
+    Config, CpuId, Frames, Gfp, Hooks, IrqState, Migrate, MigrateMode, MigrateType, MoveError, Next, NodeId, Order,
+    PageAllocator, Pfn, PfnRange, Platform, PutBack, RawFrames, Reclaim, Refusal, Region, Shrink, Shrunk, ZoneKind,
+    ZoneLimits,
 };
+use pageblock_buddy::Unreserve;
 use pageblock_testkit::host::{Host, is_balanced};
 
 use crate::pressure::{SINGLE, mixed_up};
@@ -337,4 +339,20 @@ fn a_block_that_boosts_its_zone_is_freed_if_the_wake_up_unwinds() {
             break;
         }
     }
+}
+
+#[test]
+fn no_lock_is_held_over_the_news_of_a_reserve() {
+    let machine = boot();
+    MACHINE.set(Some(machine));
+    // SAFETY: nothing is freed through it.
+    let [zone] = (unsafe { machine.raw_zones() }) else { panic!("one zone") };
+    ACTED.set(0);
+    NEXT.set(Some((0, Act::Last)));
+    assert!(zone.reserve_highatomic::<Startled>(zone.span().start));
+    NEXT.set(Some((0, Act::Last)));
+    assert!(zone.unreserve_highatomic::<Startled>(Unreserve::Last, MigrateType::Movable));
+    NEXT.set(None);
+    MACHINE.set(None);
+    assert_eq!((ACTED.get(), machine.check()), (2, Ok(())));
 }
