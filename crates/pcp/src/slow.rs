@@ -19,7 +19,7 @@
 
 use pageblock_buddy::{FreeError, Given, Refill, word_of};
 use pageblock_frame::sync::Ordering;
-use pageblock_frame::{AllocFlags, COSTLY_ORDER, MigrateType, Order, Pfn, Platform, StateByte};
+use pageblock_frame::{AllocFlags, COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, Platform, StateByte};
 
 use crate::config::{Tuning, WhenShort};
 use crate::depot::blocks_of;
@@ -158,7 +158,8 @@ impl<P: Platform> PcpLists<'_, P> {
     /// whole.
     fn wants_large(&self) -> bool {
         if self.zone.whole_blocks() == 0 {
-            return true;
+            // A zone without room for a pageblock has none to lose.
+            return self.zone.managed() >= PAGEBLOCK_FRAMES;
         }
         if !self.wants_large.load(Ordering::Relaxed) {
             return false;
