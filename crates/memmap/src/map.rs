@@ -446,7 +446,7 @@ impl<const N: usize> RegionMap<N> {
     }
 
     /// The parts of usable runs that are in `window`.
-    pub fn usable_in(&self, window: PfnRange) -> Runs<'_, N> {
+    pub(crate) fn usable_in(&self, window: PfnRange) -> Runs<'_, N> {
         self.runs(&self.usable, window)
     }
 
@@ -456,7 +456,7 @@ impl<const N: usize> RegionMap<N> {
     }
 
     /// The parts of runs of memory that are in `window`.
-    pub fn present_in(&self, window: PfnRange) -> Runs<'_, N> {
+    pub(crate) fn present_in(&self, window: PfnRange) -> Runs<'_, N> {
         self.runs(&self.present, window)
     }
 
