@@ -1,7 +1,7 @@
 //! States of a zone in which the scanners of compaction are counted.
 
 use pageblock_buddy::{Patience, Zone};
-use pageblock_compaction::{Compactor, Config, Priority, Request};
+use pageblock_compaction::{CompactionConfig, Compactor, Priority, Request};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::{AllocFlags, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn};
 use pageblock_testkit::host::{Quiet, Stored};
@@ -65,7 +65,7 @@ pub fn unsuitable(half_free: u64) -> Stored<Zone<'static>> {
 /// If a run finds something to move.
 pub fn scan_migrate(runs: u64) {
     let zone = unsuitable(6);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     let request = Request::direct(PAGEBLOCK_ORDER, MigrateType::Movable, Priority::SyncLight);
     for _ in 0..runs {
         zone.scan::<Quiet>(Patience::Wait).clear_notes();
@@ -82,7 +82,7 @@ pub fn scan_migrate(runs: u64) {
 /// If a run finds something to move.
 pub fn scan_free(runs: u64) {
     let zone = unsuitable(6);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     let request = Request::direct(PAGEBLOCK_ORDER, MigrateType::Movable, Priority::SyncLight);
     let first = compactor.run::<Quiet, _>(&zone, &Stone, &request);
     assert!(first.counts.migrate_scanned >= (BLOCKS - 8) * PAGEBLOCK_FRAMES);

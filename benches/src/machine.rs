@@ -143,7 +143,7 @@ const BASE: u64 = 4 << 30;
 
 impl<P: Platform> Answer for PageAllocator<P> {
     fn answer(&self) {
-        self.handle_kick();
+        self.cpus().handle_kick();
     }
 }
 

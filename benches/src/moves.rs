@@ -4,7 +4,7 @@ use pageblock_testkit::simulated::SimulatedZone;
 use std::cell::RefCell;
 
 use pageblock_buddy::{Patience, Zone};
-use pageblock_compaction::{Compactor, Config, Priority, Request};
+use pageblock_compaction::{CompactionConfig, Compactor, Priority, Request};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::{AllocFlags, MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn};
 use pageblock_testkit::host::{Quiet, Stored};
@@ -207,7 +207,7 @@ impl HalfFull {
 
     /// Makes and holds pageblocks until there are so many, or a hundred attempts have been made.
     #[must_use]
-    pub fn make(&self, config: Config, wanted: u64) -> Cost {
+    pub fn make(&self, config: CompactionConfig, wanted: u64) -> Cost {
         let Self { zone, owner } = self;
         let in_use = self.in_use();
         let compactor = Compactor::new(config);
@@ -257,7 +257,7 @@ impl HalfFull {
 /// # Panics
 /// If the zone no longer agrees with itself.
 #[must_use]
-pub fn make_pageblocks(config: Config, freed: Freed, seed: u64) -> Cost {
+pub fn make_pageblocks(config: CompactionConfig, freed: Freed, seed: u64) -> Cost {
     let state = HalfFull::new(freed, seed);
     let cost = state.make(config, WANTED);
     assert_eq!(state.zone.check(), Ok(()));
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn the_default_moves_a_third_of_what_linux_does() {
         let freed = Freed::InRuns(256);
-        let ours = make_pageblocks(Config::default(), freed, 7);
+        let ours = make_pageblocks(CompactionConfig::default(), freed, 7);
         assert_eq!(ours.made, WANTED);
-        for linux in [Config::linux_6_1(), Config::linux_3_13(Patches::ALL)] {
+        for linux in [CompactionConfig::linux_6_1(), CompactionConfig::linux_3_13(Patches::ALL)] {
             let theirs = make_pageblocks(linux, freed, 7);
             assert!(ours.moves_each() <= 0.36 * theirs.moves_each(), "{ours:?}, {theirs:?}");
         }
@@ -283,11 +283,11 @@ mod tests {
     #[test]
     fn the_default_moves_little_more_than_must_be_moved() {
         for freed in Freed::ALL {
-            let ours = make_pageblocks(Config::default(), freed, 7);
+            let ours = make_pageblocks(CompactionConfig::default(), freed, 7);
             assert_eq!(ours.made, WANTED, "{freed:?}");
             assert!(ours.least > 0 && ours.moved >= ours.least, "{freed:?}: {ours:?}");
             assert!(ours.moved * 100 <= ours.least * 101, "{freed:?}: {ours:?}");
-            let theirs = make_pageblocks(Config::linux_6_1(), freed, 7);
+            let theirs = make_pageblocks(CompactionConfig::linux_6_1(), freed, 7);
             assert!(theirs.moved >= theirs.least && ours.moves_each() <= theirs.moves_each(), "{freed:?}: {theirs:?}");
         }
     }

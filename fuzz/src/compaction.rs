@@ -6,7 +6,7 @@ use pageblock_testkit::simulated::SimulatedZone;
 
 use arbitrary::{Arbitrary, Unstructured};
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
-use pageblock_compaction::{Compactor, Config, Patches, Priority, Request, Search};
+use pageblock_compaction::{CompactionConfig, Compactor, Patches, Priority, Request, Search};
 use pageblock_frame::{
     AllocFlags, Carver, FrameState, MigrateType, NodeId, Order, PAGEBLOCK_FRAMES, Pfn, PfnRange, ZoneKind,
 };
@@ -36,14 +36,14 @@ enum Act {
 }
 
 // How much a series of inputs moved, so that a smoke run which moved nothing fails.
-fn configs() -> [Config; 6] {
+fn configs() -> [CompactionConfig; 6] {
     [
-        Config::new(),
-        Config::linux_6_1(),
-        Config { search: Search::Linear, ..Config::linux_6_1() },
-        Config::linux_3_13(Patches::ALL),
-        Config::linux_3_13(Patches::NONE),
-        Config { window: 4, foreign_targets: false, exact_need: false, ..Config::new() },
+        CompactionConfig::new(),
+        CompactionConfig::linux_6_1(),
+        CompactionConfig { search: Search::Linear, ..CompactionConfig::linux_6_1() },
+        CompactionConfig::linux_3_13(Patches::ALL),
+        CompactionConfig::linux_3_13(Patches::NONE),
+        CompactionConfig { window: 4, foreign_targets: false, exact_need: false, ..CompactionConfig::new() },
     ]
 }
 

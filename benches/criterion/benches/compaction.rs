@@ -4,13 +4,13 @@
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 use pageblock_benches::moves::{Freed, HalfFull};
-use pageblock_compaction::Config;
+use pageblock_compaction::CompactionConfig;
 
 fn pageblock(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("compaction makes one pageblock of 1 GiB, half of it free");
     group.sample_size(20);
     for (freed, state) in [(Freed::InRuns(256), "freed in runs"), (Freed::Singly, "freed singly")] {
-        for (name, config) in [("default", Config::default()), ("Linux 6.1", Config::linux_6_1())] {
+        for (name, config) in [("default", CompactionConfig::default()), ("Linux 6.1", CompactionConfig::linux_6_1())] {
             group.bench_function(format!("{state}/{name}"), |bench| {
                 bench.iter_batched(
                     || HalfFull::new(freed, 1),

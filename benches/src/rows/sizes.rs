@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::machine::{Machine, map_of};
 use crate::moves::{Freed, make_pageblocks};
 use crate::table::{Kind, Row};
-use pageblock_compaction::Config;
+use pageblock_compaction::CompactionConfig;
 
 const PAGE: usize = 4096;
 /// Frames of 16 MiB, 1 GiB, 256 GiB.
@@ -75,7 +75,7 @@ fn text(options: &[&str]) -> f64 {
 
 /// Percent of frames that the default moves less for a free pageblock than Linux 6.1's scanners, from the same states.
 fn moves_saved(freed: Freed) -> f64 {
-    let moves = |config: Config| {
+    let moves = |config: CompactionConfig| {
         let costs: Vec<_> = (1..=3).map(|seed| make_pageblocks(config, freed, seed)).collect();
         let made: u64 = costs.iter().map(|cost| cost.made).sum();
         let moved: u64 = costs.iter().map(|cost| cost.moved).sum();
@@ -83,5 +83,5 @@ fn moves_saved(freed: Freed) -> f64 {
         eprintln!("{freed:?}, {:?}: {made} pageblocks, {moved} frames moved, at least {least}", config.search);
         moved as f64 / made as f64
     };
-    100.0 * (1.0 - moves(Config::default()) / moves(Config::linux_6_1()))
+    100.0 * (1.0 - moves(CompactionConfig::default()) / moves(CompactionConfig::linux_6_1()))
 }

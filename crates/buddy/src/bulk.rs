@@ -92,11 +92,11 @@ impl Effort {
 /// Outcome for a number of blocks that were given back.
 ///
 /// ```
-/// let given = pageblock_buddy::Given::default();
+/// let given = pageblock_buddy::BulkGiven::default();
 /// assert_eq!((given.done, given.refused), (0, 0));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Given {
+pub struct BulkGiven {
     /// So many, from the first on, are done with.
     pub done: usize,
     /// So many of them were not listed with this order, and have been left as they are.
@@ -155,10 +155,11 @@ impl Zone<'_> {
     /// because it has marked a block so that it held; nothing uses their frames.
     #[expect(unsafe_code, reason = "the caller's word that it holds the blocks")]
     pub unsafe fn free_bulk<P: Platform>(&self, order: Order, blocks: &[u32]) -> usize {
-        let mut given = Given::default();
+        let mut given = BulkGiven::default();
         while let Some(rest) = blocks.get(given.done..).filter(|rest| !rest.is_empty()) {
             let part = self.free_together::<P>(order, rest, &mut Effort::unlimited());
-            given = Given { done: given.done + part.given.done.max(1), refused: given.refused + part.given.refused };
+            given =
+                BulkGiven { done: given.done + part.given.done.max(1), refused: given.refused + part.given.refused };
         }
         given.refused
     }
@@ -169,15 +170,15 @@ impl Zone<'_> {
     /// # Safety
     /// As [`free_bulk`](Self::free_bulk).
     #[expect(unsafe_code, reason = "the caller's word that it holds the blocks")]
-    pub unsafe fn free_some<P: Platform>(&self, order: Order, blocks: &mut [u32]) -> Given {
+    pub unsafe fn free_some<P: Platform>(&self, order: Order, blocks: &mut [u32]) -> BulkGiven {
         let mut effort = Effort::of_drain(blocks);
-        let mut given = Given::default();
+        let mut given = BulkGiven::default();
         while effort.is_left()
             && let Some(rest) = blocks.get_mut(given.done..).filter(|rest| !rest.is_empty())
         {
             let part = self.free_together::<P>(order, rest, &mut effort);
             move_to_end(rest.get_mut(..part.shown).unwrap_or_default(), part.left);
-            given = Given { done: given.done + part.given.done, refused: given.refused + part.given.refused };
+            given = BulkGiven { done: given.done + part.given.done, refused: given.refused + part.given.refused };
         }
         given
     }
@@ -201,7 +202,7 @@ impl Zone<'_> {
                 self.publish(&mut region);
                 given
             }
-            None => Given { done: some.len(), refused: some.len() },
+            None => BulkGiven { done: some.len(), refused: some.len() },
         };
         Part { given, shown: given.done, left: 0 }
     }
@@ -210,7 +211,7 @@ impl Zone<'_> {
     #[inline(never)]
     fn free_scattered<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
         let regions = ByRegion::of(blocks, self.region_shift());
-        let mut part = Part { given: Given::default(), shown: blocks.len(), left: 0 };
+        let mut part = Part { given: BulkGiven::default(), shown: blocks.len(), left: 0 };
         for number in Ones(regions.met) {
             let picked = regions.blocks[number as usize % MOST_REGIONS];
             let of_region = match self.lock::<P>(number) {
@@ -234,7 +235,7 @@ impl Zone<'_> {
 
 /// Outcome for some blocks of a list.
 struct Part {
-    given: Given,
+    given: BulkGiven,
     /// So many were looked at, from the first on.
     shown: usize,
     /// Of those, up to 64, the ones that are not done with; 0 if they are the last ones.
@@ -312,7 +313,7 @@ impl Region<'_> {
     /// Gives back blocks of `order` with heads marked as listed (`free_pcppages_bulk()`), of this region, by their
     /// numbers in the zone. Neighbours that follow one another are given back together. Those that are not so marked
     /// are left as they are.
-    pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
+    pub(crate) fn give_many(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> BulkGiven {
         let alike = self.counts_alike(order);
         if alike && !are_neighbours(blocks) {
             return self.give_first(order, blocks, effort);
@@ -325,7 +326,7 @@ impl Region<'_> {
         };
         if given.done < blocks.len() && alike && effort.is_left() {
             let scattered = self.give_first(order, blocks.get(given.done..).unwrap_or_default(), effort);
-            given = Given { done: given.done + scattered.done, refused: given.refused + scattered.refused };
+            given = BulkGiven { done: given.done + scattered.done, refused: given.refused + scattered.refused };
         }
         given
     }
@@ -338,11 +339,11 @@ impl Region<'_> {
 
     /// Gives back the first 64 blocks, or as many of them as the effort allows.
     #[inline]
-    fn give_first(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
+    fn give_first(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> BulkGiven {
         let some = blocks.get(..64).unwrap_or(blocks);
         let picked = self.give_scattered(order, some, places(some.len()), effort);
         let done = if picked.left == 0 { some.len() } else { picked.left.trailing_zeros() as usize };
-        Given { done, refused: picked.refused }
+        BulkGiven { done, refused: picked.refused }
     }
 
     /// Gives back those blocks, up to 64, for which `picked` has a bit, lowest first.
@@ -370,7 +371,7 @@ impl Region<'_> {
     }
 
     #[inline]
-    fn give_listed<const DENSE: bool>(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> Given {
+    fn give_listed<const DENSE: bool>(&mut self, order: Order, blocks: &[u32], effort: &mut Effort) -> BulkGiven {
         let o = u32::from(order.as_u8());
         let alike = self.counts_alike(order);
         let listed = StateByte::listed(order, MigrateType::Unmovable).raw();
@@ -421,7 +422,7 @@ impl Region<'_> {
             refused += wrong as usize;
             rest = rest.get(taken..).unwrap_or_default();
         }
-        Given { done: blocks.len() - rest.len(), refused }
+        BulkGiven { done: blocks.len() - rest.len(), refused }
     }
 
     /// Gives back `pieces` blocks of `order` of one word (counted through the zone).

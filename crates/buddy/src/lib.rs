@@ -81,7 +81,7 @@ mod zonelist;
 #[cfg(feature = "history")]
 pub use boost::BoostArithmetic;
 pub use boost::BoostRule;
-pub use bulk::Given;
+pub use bulk::BulkGiven;
 pub use check::Violation;
 pub use error::{AllocAtError, FreeError, IsolateError, SplitError, ZoneError};
 pub use events::ZoneEvents;

@@ -11,7 +11,7 @@ use pageblock_frame::{
 };
 
 use crate::cluster::{BLOCK, keep};
-use crate::config::Config;
+use crate::config::CompactionConfig;
 use crate::request::{Origin, Request};
 
 /// Candidates kept of one pass.
@@ -82,7 +82,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn new(request: &Request, order: Order, config: &Config) -> Self {
+    pub(crate) fn new(request: &Request, order: Order, config: &CompactionConfig) -> Self {
         let least = if order < PAGEBLOCK_ORDER { 1 } else { PAGEBLOCK_FRAMES as u16 };
         let movable = request.migrate_type == MigrateType::Movable;
         let types = 0b111 | u8::from(movable) << MigrateType::Cma as u8;
@@ -186,7 +186,7 @@ pub(crate) fn appraise(
     states: StateView<'_>,
     map: &[u64; BLOCK_WORDS],
     frames: Range<u32>,
-    config: &Config,
+    config: &CompactionConfig,
 ) -> Appraisal {
     let mut result = Appraisal { used: Ok(0), read: 0 };
     for at in words_of(&frames) {
@@ -238,7 +238,7 @@ pub(crate) fn appraise_word(
     states: StateView<'_>,
     map: &[u64; BLOCK_WORDS],
     word: Word,
-    config: &Config,
+    config: &CompactionConfig,
 ) -> Result<Part, Blocker> {
     let Word { at, mask } = word;
     let (heads, movable) = (states.heads(at) & mask, states.movable_heads(at) & mask);
@@ -253,7 +253,7 @@ pub(crate) fn appraise_word(
 }
 
 /// Frames in the movable blocks with these heads; the head of one that is too large to be moved, if there is one.
-fn sum_of_orders(states: StateView<'_>, at: u32, heads: u64, config: &Config) -> Result<u32, Blocker> {
+fn sum_of_orders(states: StateView<'_>, at: u32, heads: u64, config: &CompactionConfig) -> Result<u32, Blocker> {
     let mut left = heads;
     let mut sum = 0;
     while left != 0 {
@@ -282,7 +282,7 @@ pub(crate) fn best_part(
     map: &[u64; BLOCK_WORDS],
     block: u32,
     order: Order,
-    config: &Config,
+    config: &CompactionConfig,
 ) -> BestPart {
     let frames = order.frames() as u32;
     let mut best = BestPart { index: None, read: 0 };

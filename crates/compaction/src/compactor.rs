@@ -6,8 +6,8 @@ use pageblock_frame::sync::{AtomicBool, AtomicU32, Ordering};
 use pageblock_frame::trace::{CompactEvent, DeferState, Event};
 use pageblock_frame::{Hooks, Order, Platform, const_unless_model};
 
-use crate::config::Config;
-use crate::counters::{Counters, VmStat};
+use crate::config::CompactionConfig;
+use crate::counters::{CompactionVmStat, Counters};
 use crate::defer::{Deferral, Proof};
 
 /// A position that has not been remembered yet: outside every zone.
@@ -23,13 +23,13 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 /// | `deferral` | any | any run |
 ///
 /// ```
-/// use pageblock_compaction::{Compactor, Config};
-/// static NORMAL: Compactor = Compactor::new(Config::new());
+/// use pageblock_compaction::{Compactor, CompactionConfig};
+/// static NORMAL: Compactor = Compactor::new(CompactionConfig::new());
 /// assert_eq!(NORMAL.vmstat().stall, 0);
 /// ```
 #[derive(Debug)]
 pub struct Compactor {
-    config: Config,
+    config: CompactionConfig,
     /// Migrate scanner: for asynchronous runs, for others.
     pub(crate) migrate: [AtomicU32; 2],
     pub(crate) free: AtomicU32,
@@ -46,7 +46,7 @@ impl Compactor {
     const_unless_model! {
         /// Nothing remembered yet.
         #[must_use]
-        pub const fn new(config: Config) -> Self {
+        pub const fn new(config: CompactionConfig) -> Self {
             Self {
                 config,
                 migrate: [AtomicU32::new(NOWHERE), AtomicU32::new(NOWHERE)],
@@ -62,7 +62,7 @@ impl Compactor {
 
     /// How it behaves.
     #[must_use]
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &CompactionConfig {
         &self.config
     }
 
@@ -74,7 +74,7 @@ impl Compactor {
 
     /// The counters now.
     #[must_use]
-    pub fn vmstat(&self) -> VmStat {
+    pub fn vmstat(&self) -> CompactionVmStat {
         self.counters.read()
     }
 

@@ -7,9 +7,9 @@ use crate::era::{Era, Patches};
 /// How sources and targets are found.
 ///
 /// ```
-/// use pageblock_compaction::{Config, Search};
-/// assert_eq!(Config::default().search, Search::Occupancy);
-/// assert_eq!(Config::linux_6_1().search, Search::FreeLists);
+/// use pageblock_compaction::{CompactionConfig, Search};
+/// assert_eq!(CompactionConfig::default().search, Search::Occupancy);
+/// assert_eq!(CompactionConfig::linux_6_1().search, Search::FreeLists);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Search {
@@ -24,11 +24,11 @@ pub enum Search {
 /// How zones are compacted.
 ///
 /// ```
-/// use pageblock_compaction::Config;
-/// assert!(Config::new().exact_need && !Config::linux_6_1().exact_need);
+/// use pageblock_compaction::CompactionConfig;
+/// assert!(CompactionConfig::new().exact_need && !CompactionConfig::linux_6_1().exact_need);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct CompactionConfig {
     /// How sources and targets are found.
     pub search: Search,
     /// The patches of *Memory compaction efficiency improvements* (2013).
@@ -58,7 +58,7 @@ pub struct Config {
     pub window: u32,
 }
 
-impl Config {
+impl CompactionConfig {
     /// Linux 6.1.
     #[must_use]
     pub const fn linux_6_1() -> Self {
@@ -96,7 +96,7 @@ impl Config {
     }
 }
 
-impl Config {
+impl CompactionConfig {
     /// The patches of 2013.
     #[cfg(feature = "history")]
     pub(crate) const fn patches(&self) -> Patches {
@@ -122,7 +122,7 @@ impl Config {
     }
 }
 
-impl Default for Config {
+impl Default for CompactionConfig {
     fn default() -> Self {
         Self::new()
     }

@@ -9,7 +9,7 @@ use pageblock_frame::{AllocFlags, FrameState, MigrateType, Order, Pfn, PfnRange,
 
 use crate::cluster::{BLOCK, CLUSTER, Cluster, keep};
 use crate::compactor::Compactor;
-use crate::config::Config;
+use crate::config::CompactionConfig;
 use crate::migration::{Migration, Sources};
 use crate::request::Origin;
 use crate::targets::{Targets, WithheldRange};
@@ -93,7 +93,7 @@ struct Contig<'a, 'z, 'm, P, M> {
     migration: Migration<'a, 'z, 'm, P, M>,
     range: Range<u32>,
     counts: RunCounts,
-    config: &'a Config,
+    config: &'a CompactionConfig,
 }
 
 impl<'a, 'z, 'm, P: Platform, M: Migrate> Contig<'a, 'z, 'm, P, M> {

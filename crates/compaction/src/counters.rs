@@ -12,13 +12,13 @@ vmstat! {
     /// The counters at one moment. Displays as lines of `/proc/vmstat`.
     ///
     /// ```
-    /// use pageblock_compaction::VmStat;
-    /// let (mut sum, mut zone) = (VmStat::default(), VmStat::default());
+    /// use pageblock_compaction::CompactionVmStat;
+    /// let (mut sum, mut zone) = (CompactionVmStat::default(), CompactionVmStat::default());
     /// zone.stall = 2;
     /// sum.add(&zone);
     /// assert!(sum.to_string().contains("compact_stall 2\n"));
     /// ```
-    pub struct VmStat {
+    pub struct CompactionVmStat {
         /// Frames moved.
         migrate_success = "pgmigrate_success",
         /// Frames that were isolated and not moved.
@@ -44,12 +44,13 @@ vmstat! {
     }
 }
 
-impl VmStat {
+impl CompactionVmStat {
     /// The benchmark collection's "compaction cost": a weighted sum, in millions, without the free scanner.
     ///
     /// ```
-    /// use pageblock_compaction::VmStat;
-    /// let mut seed = VmStat::default(); // the column "2-nothp" of *Memory compaction efficiency improvements* (2013)
+    /// use pageblock_compaction::CompactionVmStat;
+    /// // The column "2-nothp" of *Memory compaction efficiency improvements* (2013).
+    /// let mut seed = CompactionVmStat::default();
     /// (seed.migrate_scanned, seed.isolated, seed.migrate_success) = (42_290_478, 2_547_248, 1_177_325);
     /// assert_eq!(seed.cost(), 1566);
     /// ```

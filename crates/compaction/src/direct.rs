@@ -8,7 +8,7 @@ use pageblock_frame::{AllocFlags, Gfp, Hooks, MigrateType, Order, Platform, Zone
 
 use crate::compactor::Compactor;
 use crate::defer::Proof;
-use crate::request::{Outcome, Priority, Request};
+use crate::request::{CompactOutcome, Priority, Request};
 use crate::run::Captured;
 
 /// A zone together with compaction's memory of it.
@@ -86,10 +86,10 @@ pub fn compact_zones<'a, 'm: 'a, P: Platform, M: Migrate>(
     zones: impl IntoIterator<Item = CompactZone<'a, 'm>>,
     request: &DirectRequest,
     migrator: &M,
-) -> Outcome {
+) -> CompactOutcome {
     let DirectRequest { order, gfp, priority, .. } = *request;
     P::hooks().trace(&Event::Compaction(CompactEvent::TryToCompact { order, gfp, priority: priority as u8 }));
-    let mut best = Outcome::unstarted(CompactResult::Skipped);
+    let mut best = CompactOutcome::unstarted(CompactResult::Skipped);
     for (place, CompactZone { zone, compactor }) in
         zones.into_iter().filter(|z| z.zone.kind() <= request.limit).enumerate()
     {
@@ -153,7 +153,7 @@ pub enum Got {
 /// #     const HAS_MEMORY: bool = false;
 /// #     fn phys_to_virt(_: u64) -> core::ptr::NonNull<u8> { core::ptr::NonNull::dangling() }
 /// # }
-/// use pageblock_compaction::{CompactZone, Compactor, Config, Patches, accountable};
+/// use pageblock_compaction::{CompactZone, Compactor, CompactionConfig, Patches, accountable};
 /// # let zone = |kind| {
 /// #     let span = PfnRange::new(Pfn::new(0), Pfn::new(512));
 /// #     let config = ZoneConfig::new(kind, NodeId::new(0), span);
@@ -162,7 +162,8 @@ pub enum Got {
 /// #     Zone::new::<Machine>(config, storage).unwrap()
 /// # };
 /// let (normal, dma32) = (zone(ZoneKind::Normal), zone(ZoneKind::Dma32));
-/// for (config, expected) in [(Config::linux_3_13(Patches::NONE), &normal), (Config::linux_6_1(), &dma32)] {
+/// let (old, newer) = (CompactionConfig::linux_3_13(Patches::NONE), CompactionConfig::linux_6_1());
+/// for (config, expected) in [(old, &normal), (newer, &dma32)] {
 ///     let compactor = Compactor::new(config);
 ///     let preferred = CompactZone { zone: &normal, compactor: &compactor };
 ///     let found = CompactZone { zone: &dma32, compactor: &compactor };
@@ -177,7 +178,7 @@ pub fn accountable<'a, 'm>(preferred: CompactZone<'a, 'm>, found: Option<Compact
 /// Accounts for a direct attempt: a stall, and a success or a failure, unless it was skipped (before 3.18 also if it
 /// was deferred). `at` is the [`accountable`] zone. A success ends deferral there; before 3.18 the failure of a
 /// synchronous attempt begins it there.
-pub fn settle<P: Platform>(at: CompactZone<'_, '_>, request: &DirectRequest, outcome: &Outcome, got: Got) {
+pub fn settle<P: Platform>(at: CompactZone<'_, '_>, request: &DirectRequest, outcome: &CompactOutcome, got: Got) {
     let CompactZone { zone, compactor } = at;
     let each = compactor.config().era().defer_each_zone();
     let uncounted = match outcome.result {

@@ -74,9 +74,9 @@ switches! {
     /// Changes since 3.13 in Linux's scanners, and in the rules of when they run.
     ///
     /// ```
-    /// use pageblock_compaction::{Config, Era};
+    /// use pageblock_compaction::{CompactionConfig, Era};
     /// let whole = Era { finish_block: false, ..Era::today() };
-    /// assert_ne!(Config { era: whole, ..Config::linux_6_1() }, Config::linux_6_1());
+    /// assert_ne!(CompactionConfig { era: whole, ..CompactionConfig::linux_6_1() }, CompactionConfig::linux_6_1());
     /// ```
     Era {
         /// Asynchronous and synchronous runs remember positions of their own for the migrate scanner (3.16).

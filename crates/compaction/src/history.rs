@@ -1,6 +1,6 @@
 //! Presets of old kernels (feature `history`).
 
-use crate::config::{Config, Search};
+use crate::config::{CompactionConfig, Search};
 use crate::era::{Era, Patches};
 
 impl Patches {
@@ -23,15 +23,15 @@ impl Patches {
     }
 }
 
-impl Config {
+impl CompactionConfig {
     /// Linux 3.13-rc2 with these patches: the columns of *Memory compaction efficiency improvements* (2013).
     ///
     /// ```
-    /// use pageblock_compaction::{Config, Patches};
-    /// let before = Config::linux_3_13(Patches::first(2));
-    /// let after = Config::linux_3_13(Patches::ALL);
+    /// use pageblock_compaction::{CompactionConfig, Patches};
+    /// let before = CompactionConfig::linux_3_13(Patches::first(2));
+    /// let after = CompactionConfig::linux_3_13(Patches::ALL);
     /// assert!(!before.patches.reset_on_meeting && after.patches.reset_on_meeting);
-    /// assert_eq!(Config { patches: Patches::ALL, ..before }, after);
+    /// assert_eq!(CompactionConfig { patches: Patches::ALL, ..before }, after);
     /// ```
     #[must_use]
     pub const fn linux_3_13(patches: Patches) -> Self {

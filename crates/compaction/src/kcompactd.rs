@@ -38,10 +38,10 @@ pub enum Next {
 /// State of the node's reclaim thread.
 ///
 /// ```
-/// assert_ne!(pageblock_compaction::Kswapd::Asleep, pageblock_compaction::Kswapd::Awake);
+/// assert_ne!(pageblock_compaction::KswapdState::Asleep, pageblock_compaction::KswapdState::Awake);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kswapd {
+pub enum KswapdState {
     /// Nothing.
     Asleep,
     /// Reclaiming: memory is short, and proactive compaction waits.
@@ -124,7 +124,7 @@ impl Kcompactd {
         &self,
         zones: &[CompactZone<'_, '_>],
         migrator: &M,
-        kswapd: Kswapd,
+        kswapd: KswapdState,
         now: u64,
     ) -> Next {
         let wanted = self.wanted.load(Ordering::Relaxed);
@@ -199,7 +199,7 @@ impl Kcompactd {
         &self,
         zones: &[CompactZone<'_, '_>],
         migrator: &M,
-        kswapd: Kswapd,
+        kswapd: KswapdState,
         now: u64,
     ) -> Next {
         let proactiveness = Self::proactiveness(zones);
@@ -211,7 +211,7 @@ impl Kcompactd {
         // After a look in vain another one would find the same, until about a pageblock more is free in parts.
         let in_vain = self.in_vain.load(Ordering::Relaxed);
         let more = in_vain == 0 || Self::scattered::<P>(zones) >= in_vain;
-        if kswapd == Kswapd::Asleep && before > marks(proactiveness).high && more {
+        if kswapd == KswapdState::Asleep && before > marks(proactiveness).high && more {
             for CompactZone { zone, compactor } in zones {
                 let _ = compactor.run::<P, M>(zone, migrator, &Request::proactive());
             }

@@ -4,13 +4,13 @@
 //! movable memory and can move it; compaction chooses sources and targets.
 //!
 //! * [`Compactor`]: the state of one zone that is kept between runs, and [`Compactor::run`], one run
-//! * [`Config`]: how sources and targets are found, and every change since Linux 3.13 as a switch, above all the six
-//!   [`Patches`] of *Memory compaction efficiency improvements* (2013)
+//! * [`CompactionConfig`]: how sources and targets are found, and every change since Linux 3.13 as a switch,
+//!   above all the six [`Patches`] of *Memory compaction efficiency improvements* (2013)
 //! * [`compact_zones`]: an allocation's turn, over the zones that would do; [`settle`] accounts for it
 //! * [`Kcompactd`]: the thread that compacts ahead, as a state machine
 //! * [`Compactor::alloc_contig_range`]: a range that the caller names
 //! * [`Deferral`]: leaving a zone alone after failures
-//! * [`VmStat`]: the counters of `/proc/vmstat`
+//! * [`CompactionVmStat`]: the counters of `/proc/vmstat`
 //!
 //! # How a run works
 //! In Linux's forms a migrate scanner walks the zone upwards and isolates movable frames, and a free scanner walks
@@ -59,16 +59,16 @@ mod suitable;
 mod targets;
 
 pub use compactor::Compactor;
-pub use config::{Config, Search};
+pub use config::{CompactionConfig, Search};
 pub use contig::ContigError;
-pub use counters::VmStat;
+pub use counters::CompactionVmStat;
 pub use defer::{Deferral, Proof};
 pub use direct::{CompactZone, DirectRequest, Got, accountable, compact_zones, settle};
 #[cfg(feature = "history")]
 pub use era::{Era, Patches};
-pub use kcompactd::{Kcompactd, Kswapd, Next};
+pub use kcompactd::{Kcompactd, KswapdState, Next};
 pub use pageblock_frame::migration::Migrate;
-pub use request::{Origin, Outcome, Priority, Request};
+pub use request::{CompactOutcome, Origin, Priority, Request};
 pub use score::{ScoreMarks, marks as score_marks, node_score, zone_score};
 
 /// The README's program.

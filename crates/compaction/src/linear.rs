@@ -14,9 +14,9 @@ use pageblock_frame::{Hooks, Order, Platform};
 
 use crate::cluster::BLOCK;
 use crate::compactor::Compactor;
-use crate::config::Config;
+use crate::config::CompactionConfig;
 use crate::migration::Migration;
-use crate::request::{Finished, Origin, Outcome, Request};
+use crate::request::{CompactOutcome, Finished, Origin, Request};
 use crate::{score, suitable};
 use migrate_scan::Found;
 use scanners::{Positions, Scanners};
@@ -37,7 +37,7 @@ pub(crate) fn run<P: Platform, M: Migrate>(
     let result = until_finished(&mut run);
     release(&mut run);
     let at = positions(migration, request, run.at);
-    Finished { outcome: Outcome { result, captured: run.captured, counts: run.counts }, at }
+    Finished { outcome: CompactOutcome { result, captured: run.captured, counts: run.counts }, at }
 }
 
 fn positions<P: Platform, M>(
@@ -55,7 +55,7 @@ fn positions<P: Platform, M>(
 }
 
 /// Where the zone's end is for a free scanner that starts afresh.
-fn free_end(config: &Config, span: &Range<u32>) -> u32 {
+fn free_end(config: &CompactionConfig, span: &Range<u32>) -> u32 {
     if config.era().aligned_free_start() { ((span.end - 1) & !(BLOCK - 1)).max(span.start) } else { span.end }
 }
 
@@ -68,7 +68,7 @@ fn start_positions<P: Platform, M>(
 ) -> Positions {
     let config = compactor.config();
     let restarts = request.order.is_some_and(|order| compactor.deferral().is_restarting(order))
-        && request.origin != Origin::Kswapd
+        && request.origin != Origin::KswapdState
         && (!config.era().restart_needs_flush() || compactor.flush.load(Ordering::Relaxed));
     let reset = || {
         if restarts {
@@ -154,7 +154,7 @@ fn meet<P: Platform, M: Migrate>(run: &mut Scanners<'_, '_, '_, P, M>) -> Compac
     let flushes = if run.config().era().restart_needs_flush() {
         run.request.origin == Origin::Direct
     } else {
-        run.request.origin != Origin::Kswapd
+        run.request.origin != Origin::KswapdState
     };
     if flushes {
         run.compactor.flush.store(true, Ordering::Relaxed);

@@ -22,7 +22,7 @@ use crate::choice::{Blocker, Candidate, Choice, Sources, appraise, best_part};
 use crate::cluster::BLOCK;
 use crate::compactor::Compactor;
 use crate::migration::Migration;
-use crate::request::{Finished, Origin, Outcome, Request};
+use crate::request::{CompactOutcome, Finished, Origin, Request};
 use crate::score;
 use crate::targets::WithheldRange;
 use hints::{BlockerIs, Prescreen, index_of, number};
@@ -39,7 +39,7 @@ pub(crate) fn run<P: Platform, M: Migrate>(
     compactor.trace_run::<P>(CompactEvent::Begin(run.positions()));
     let too_large = run.order > migration.scan.zone().max_order();
     let result = if too_large { CompactResult::Complete } else { run.over_windows() };
-    Finished { outcome: Outcome { result, captured: run.captured, counts: run.counts }, at: run.positions() }
+    Finished { outcome: CompactOutcome { result, captured: run.captured, counts: run.counts }, at: run.positions() }
 }
 
 impl<P: Platform, M: Migrate> Run<'_, '_, '_, P, M> {

@@ -14,7 +14,7 @@ pub enum Origin {
     /// An allocation that found no block.
     Direct,
     /// The reclaim thread (Linux up to 4.5).
-    Kswapd,
+    KswapdState,
     /// The compaction thread, because a block was asked for.
     Kcompactd,
     /// The compaction thread, because the zone is scattered.
@@ -64,8 +64,8 @@ pub struct Request {
     pub flags: AllocFlags,
     /// The whole zone, whatever skip bits, remembered positions and types of targets say.
     pub full: bool,
-    /// The block goes to the caller at once, where [`Config::capture`](crate::Config::capture) has it so and the
-    /// caller is an allocation.
+    /// The block goes to the caller at once, where
+    /// [`CompactionConfig::capture`](crate::CompactionConfig::capture) has it so and the caller is an allocation.
     pub captures: bool,
 }
 
@@ -97,7 +97,7 @@ impl Request {
     /// For the reclaim thread of Linux up to 4.5: asynchronously.
     #[must_use]
     pub const fn kswapd(order: Order) -> Self {
-        Self::new(Some(order), MigrateMode::Async, Origin::Kswapd)
+        Self::new(Some(order), MigrateMode::Async, Origin::KswapdState)
     }
 
     /// For the compaction thread.
@@ -128,14 +128,14 @@ impl Request {
 /// How a run went.
 ///
 /// ```
-/// use pageblock_compaction::Outcome;
+/// use pageblock_compaction::CompactOutcome;
 /// use pageblock_frame::trace::CompactResult;
-/// let outcome = Outcome::unstarted(CompactResult::Deferred);
+/// let outcome = CompactOutcome::unstarted(CompactResult::Deferred);
 /// assert_eq!((outcome.captured, outcome.counts.migrated), (None, 0));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a captured block that is not taken is lost"]
-pub struct Outcome {
+pub struct CompactOutcome {
     /// In one word.
     pub result: CompactResult,
     /// The block wanted, allocated: the caller's.
@@ -144,7 +144,7 @@ pub struct Outcome {
     pub counts: RunCounts,
 }
 
-impl Outcome {
+impl CompactOutcome {
     /// Of a run that did not begin.
     pub const fn unstarted(result: CompactResult) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl Outcome {
 /// A run that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CompactOutcome,
     /// Where it last worked.
     pub(crate) at: ScanPositions,
 }

@@ -10,7 +10,7 @@ use pageblock_frame::{Hooks, Order, Pfn, Platform, ZoneKind};
 use crate::compactor::Compactor;
 use crate::config::Search;
 use crate::migration::Migration;
-use crate::request::{Finished, Outcome, Request};
+use crate::request::{CompactOutcome, Finished, Request};
 use crate::{linear, occupancy, suitable};
 
 impl Compactor {
@@ -27,7 +27,7 @@ impl Compactor {
 
     /// Compacts the zone once (`compact_zone()`), unless its watermarks or fragmentation say that it would not help.
     /// Deferral is the caller's business.
-    pub fn run<P: Platform, M: Migrate>(&self, zone: &Zone<'_>, migrator: &M, request: &Request) -> Outcome {
+    pub fn run<P: Platform, M: Migrate>(&self, zone: &Zone<'_>, migrator: &M, request: &Request) -> CompactOutcome {
         let result = suitable::suitable::<P>(zone, self.config(), request);
         P::hooks().trace(&Event::Compaction(CompactEvent::Suitable {
             node: zone.node(),
@@ -37,8 +37,8 @@ impl Compactor {
         }));
         match result {
             CompactResult::Continue => {}
-            CompactResult::Success => return Outcome::unstarted(CompactResult::Success),
-            _ => return Outcome::unstarted(CompactResult::Skipped),
+            CompactResult::Success => return CompactOutcome::unstarted(CompactResult::Success),
+            _ => return CompactOutcome::unstarted(CompactResult::Skipped),
         }
         let patience = if request.mode == MigrateMode::Async { Patience::Note } else { Patience::Wait };
         let scan = zone.scan::<P>(patience);
@@ -51,7 +51,7 @@ impl Compactor {
         let captured = Captured::<P>::hold(zone, outcome.captured, request.order.unwrap_or_default());
         self.counters.add_run(&outcome.counts, request.origin);
         let nanoseconds = P::hooks().now().saturating_sub(began);
-        let Outcome { result: status, counts, .. } = outcome;
+        let CompactOutcome { result: status, counts, .. } = outcome;
         self.trace_run::<P>(CompactEvent::End { at, status, counts, nanoseconds });
         captured.arrived();
         outcome

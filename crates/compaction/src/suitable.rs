@@ -4,14 +4,14 @@ use pageblock_buddy::{Servable, Zone, ZoneScan, fragmentation_index};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{AllocFlags, COSTLY_ORDER, Order, Platform, ZoneKind};
 
-use crate::config::Config;
+use crate::config::CompactionConfig;
 use crate::request::Request;
 
 /// Whether compacting the zone would help (`compaction_suitable()`): [`CompactResult::Continue`]; or not, since a
 /// block can be had already (`Success`), since memory is short (`Skipped`), or since it is short rather than scattered
 /// (`NotSuitableZone`).
 #[must_use]
-pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &Config, request: &Request) -> CompactResult {
+pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &CompactionConfig, request: &Request) -> CompactResult {
     let Some(order) = request.order else { return CompactResult::Continue };
     let marks = zone.watermarks();
     let gap = 2 * order.frames();
@@ -50,7 +50,7 @@ pub(crate) fn suitable<P: Platform>(zone: &Zone<'_>, config: &Config, request: &
 
 /// Whether a block of the order can be had now: the second half of `compact_finished()`.
 #[must_use]
-pub(crate) fn is_served<P: Platform>(scan: &ZoneScan<'_, '_, P>, config: &Config, request: &Request) -> bool {
+pub(crate) fn is_served<P: Platform>(scan: &ZoneScan<'_, '_, P>, config: &CompactionConfig, request: &Request) -> bool {
     let Some(order) = request.order else { return false };
     if config.era().finished_asks_watermark() {
         let zone = scan.zone();
@@ -66,7 +66,7 @@ pub(crate) fn is_served<P: Platform>(scan: &ZoneScan<'_, '_, P>, config: &Config
 
 /// True if the free scanner may take another `frames` frames (`__isolate_free_page()`'s watermark test).
 #[must_use]
-pub(crate) fn may_take_targets(zone: &Zone<'_>, config: &Config, frames: u64) -> bool {
+pub(crate) fn may_take_targets(zone: &Zone<'_>, config: &CompactionConfig, frames: u64) -> bool {
     let marks = zone.watermarks();
     if config.era().suitable_at_low() {
         zone.watermark_ok(Order::ZERO, marks.low + frames, ZoneKind::Dma, AllocFlags::empty())

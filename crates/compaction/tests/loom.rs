@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
-use pageblock_compaction::{Compactor, Config, Priority, Request, Search};
+use pageblock_compaction::{CompactionConfig, Compactor, Priority, Request, Search};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, StateByte, ZoneKind};
 
@@ -185,12 +185,12 @@ impl Tally {
     }
 }
 
-fn against(tally: &'static Tally, (config, pair): (Config, Pair), other: Other) {
+fn against(tally: &'static Tally, (config, pair): (CompactionConfig, Pair), other: Other) {
     explore(&tally.executions, move || {
         let (zone, owner) = machine(pair);
         let (zone2, owner2) = (zone.clone(), owner.clone());
         let thread = thread::spawn(move || other(&zone2, &owner2));
-        let compactor = Compactor::new(Config { largest_move: Order::ZERO, proactiveness: 0, ..config });
+        let compactor = Compactor::new(CompactionConfig { largest_move: Order::ZERO, proactiveness: 0, ..config });
         let two = Order::new(1).unwrap();
         let request = Request::direct(two, MigrateType::Movable, Priority::SyncLight);
         let outcome = compactor.run::<Host, _>(&zone, &*owner, &request);
@@ -222,23 +222,31 @@ fn allocate(zone: &Zone<'_>, _: &Owner) -> u64 {
 #[test]
 fn the_owner_drops_its_page_meanwhile() {
     static TALLY: Tally = Tally::new();
-    against(&TALLY, (Config::default(), Pair::Above), drop_page);
+    against(&TALLY, (CompactionConfig::default(), Pair::Above), drop_page);
 }
 
 #[test]
 fn somebody_allocates_meanwhile() {
     static TALLY: Tally = Tally::new();
-    against(&TALLY, (Config::default(), Pair::Above), allocate);
+    against(&TALLY, (CompactionConfig::default(), Pair::Above), allocate);
 }
 
 #[test]
 fn linear_scanners_and_a_dropped_page() {
     static TALLY: Tally = Tally::new();
-    against(&TALLY, (Config { search: Search::Linear, ..Config::linux_6_1() }, Pair::Below), drop_page);
+    against(
+        &TALLY,
+        (CompactionConfig { search: Search::Linear, ..CompactionConfig::linux_6_1() }, Pair::Below),
+        drop_page,
+    );
 }
 
 #[test]
 fn linear_scanners_and_an_allocation() {
     static TALLY: Tally = Tally::new();
-    against(&TALLY, (Config { search: Search::Linear, ..Config::linux_6_1() }, Pair::Below), allocate);
+    against(
+        &TALLY,
+        (CompactionConfig { search: Search::Linear, ..CompactionConfig::linux_6_1() }, Pair::Below),
+        allocate,
+    );
 }

@@ -10,15 +10,15 @@ pageblock_frame::errors! {
     ///
     /// ```
     /// use pageblock_frame::{DescFlags, Descriptor, Pfn};
-    /// use pageblock_lru::{Lru, Violation};
+    /// use pageblock_lru::{Lru, LruViolation};
     /// let table = [const { Descriptor::new() }; 1];
     /// let lru = Lru::new(Pfn::new(9), &table);
     /// table[0].set_flags(DescFlags::LRU); // a lie
-    /// assert_eq!(lru.check(), Err(Violation::NotLinked { linked: 0, flagged: 1 }));
+    /// assert_eq!(lru.check(), Err(LruViolation::NotLinked { linked: 0, flagged: 1 }));
     /// ```
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[non_exhaustive]
-    pub enum Violation {
+    pub enum LruViolation {
         /// A link leads out of the table, or back to a page already passed.
         #[error("the links of {list} do not end")]
         Links {
@@ -83,8 +83,8 @@ impl Lru<'_> {
     /// operation is under way.
     ///
     /// # Errors
-    /// The first [`Violation`] found.
-    pub fn check(&self) -> Result<(), Violation> {
+    /// The first [`LruViolation`] found.
+    pub fn check(&self) -> Result<(), LruViolation> {
         let held = self.hold();
         let mut linked = 0;
         for list in LruList::ALL {
@@ -102,42 +102,42 @@ impl Lru<'_> {
             unevictable += if stays { frames_of(flags) } else { 0 };
         }
         if linked != flagged {
-            return Err(Violation::NotLinked { linked, flagged });
+            return Err(LruViolation::NotLinked { linked, flagged });
         }
         let counted = held.lists.get(LruList::Unevictable).frames;
         if counted != unevictable {
-            return Err(Violation::Count { list: LruList::Unevictable, counted, found: unevictable });
+            return Err(LruViolation::Count { list: LruList::Unevictable, counted, found: unevictable });
         }
         let counted = self.counters().nr_mlock();
-        if counted != locked { Err(Violation::Mlocked { counted, found: locked }) } else { Ok(()) }
+        if counted != locked { Err(LruViolation::Mlocked { counted, found: locked }) } else { Ok(()) }
     }
 
     /// Walks one list; returns its number of pages.
-    fn check_list(&self, held: &crate::LruGuard<'_, '_>, list: LruList) -> Result<u64, Violation> {
+    fn check_list(&self, held: &crate::LruGuard<'_, '_>, list: LruList) -> Result<u64, LruViolation> {
         let this = *held.lists.get(list);
         let (mut entries, mut frames) = (0_u64, 0);
         let (mut before, mut at) = (pageblock_frame::NO_FRAME, this.head);
         while at != pageblock_frame::NO_FRAME {
-            let page = self.table().get(at as usize).ok_or(Violation::Links { list })?;
+            let page = self.table().get(at as usize).ok_or(LruViolation::Links { list })?;
             let (pfn, flags) = (self.pfn_of(at), page.flags());
             if page.prev.get() != before {
-                return Err(Violation::BackLink { list, pfn });
+                return Err(LruViolation::BackLink { list, pfn });
             }
             if !flags.contains(DescFlags::LRU) || LruList::of(flags) != list {
-                return Err(Violation::Flags { list, pfn, flags });
+                return Err(LruViolation::Flags { list, pfn, flags });
             }
             entries += 1;
             frames += frames_of(flags);
             if entries > self.table().len() as u64 {
-                return Err(Violation::Links { list });
+                return Err(LruViolation::Links { list });
             }
             (before, at) = (at, page.next.get());
         }
         if before != this.tail {
-            return Err(Violation::Tail { list });
+            return Err(LruViolation::Tail { list });
         }
         if frames != this.frames || entries != u64::from(this.entries) {
-            return Err(Violation::Count { list, counted: this.frames, found: frames });
+            return Err(LruViolation::Count { list, counted: this.frames, found: frames });
         }
         Ok(entries)
     }

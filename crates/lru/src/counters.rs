@@ -6,12 +6,12 @@ use pageblock_frame::sync::{AtomicI64, AtomicU64, Ordering};
 /// An event that [`Counters`] counts, in frames.
 ///
 /// ```
-/// assert_eq!(pageblock_lru::Event::Rescued.name(), "unevictable_pgs_rescued");
+/// assert_eq!(pageblock_lru::LruEvent::Rescued.name(), "unevictable_pgs_rescued");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
-pub enum Event {
+pub enum LruEvent {
     /// A page came to the unevictable list.
     Culled = 0,
     /// A page left the unevictable list because nothing keeps it there any more.
@@ -36,7 +36,7 @@ pub enum Event {
     RefaultActivate = 10,
 }
 
-impl Event {
+impl LruEvent {
     /// Number of events.
     pub const COUNT: usize = 11;
     /// All events.
@@ -79,18 +79,18 @@ impl Event {
 /// atomic addition.
 ///
 /// ```
-/// use pageblock_lru::{Counters, Event};
+/// use pageblock_lru::{Counters, LruEvent};
 /// let counters = Counters::new();
 /// counters.add_mlocked(512);
-/// counters.count(Event::Mlocked, 512);
-/// assert_eq!((counters.nr_mlock(), counters.event(Event::Mlocked)), (512, 512));
+/// counters.count(LruEvent::Mlocked, 512);
+/// assert_eq!((counters.nr_mlock(), counters.event(LruEvent::Mlocked)), (512, 512));
 /// ```
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Counters {
     /// `NR_MLOCK`: frames of pages with `MLOCKED` set.
     nr_mlock: AtomicI64,
-    events: [AtomicU64; Event::COUNT],
+    events: [AtomicU64; LruEvent::COUNT],
 }
 
 impl Default for Counters {
@@ -123,20 +123,20 @@ impl Counters {
 
     /// Counts an event on so many frames.
     #[inline]
-    pub fn count(&self, event: Event, frames: u64) {
+    pub fn count(&self, event: LruEvent, frames: u64) {
         self.events[event as usize].fetch_add(frames, Ordering::Relaxed);
     }
 
     /// Counts an event that happens only under the LRU lock, which the caller holds: no atomic read-modify-write.
     #[inline]
-    pub(crate) fn count_held(&self, event: Event, frames: u64) {
+    pub(crate) fn count_held(&self, event: LruEvent, frames: u64) {
         let counter = &self.events[event as usize];
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
     }
 
     /// As [`count`](Self::count), but does nothing for 0 frames.
     #[inline]
-    pub fn count_some(&self, event: Event, frames: u64) {
+    pub fn count_some(&self, event: LruEvent, frames: u64) {
         if frames != 0 {
             self.count(event, frames);
         }
@@ -144,17 +144,17 @@ impl Counters {
 
     /// How often (in frames) an event happened.
     #[must_use]
-    pub fn event(&self, event: Event) -> u64 {
+    pub fn event(&self, event: LruEvent) -> u64 {
         self.events[event as usize].load(Ordering::Relaxed)
     }
 }
 
 #[cfg(not(loom))]
-const fn zeroes() -> [AtomicU64; Event::COUNT] {
-    [const { AtomicU64::new(0) }; Event::COUNT]
+const fn zeroes() -> [AtomicU64; LruEvent::COUNT] {
+    [const { AtomicU64::new(0) }; LruEvent::COUNT]
 }
 
 #[cfg(loom)]
-fn zeroes() -> [AtomicU64; Event::COUNT] {
+fn zeroes() -> [AtomicU64; LruEvent::COUNT] {
     core::array::from_fn(|_| AtomicU64::new(0))
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use pageblock_frame::sync::LockGuard;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 
-use crate::counters::Event;
+use crate::counters::LruEvent;
 use crate::list::{HUGE_FRAMES, LruList, frames_of};
 use crate::lists::{Chain, Lists};
 use crate::lru::Lru;
@@ -133,13 +133,13 @@ impl<'a, 'm> LruGuard<'a, 'm> {
         let counters = &self.lru.counters;
         if seen.contains(DescFlags::MLOCKED) {
             if !seen.contains(DescFlags::UNEVICTABLE) {
-                counters.count_held(Event::Culled, frames_of(seen));
+                counters.count_held(LruEvent::Culled, frames_of(seen));
                 page.change_flags(DescFlags::UNEVICTABLE, DescFlags::ACTIVE);
             }
             return (seen | DescFlags::UNEVICTABLE) - DescFlags::ACTIVE;
         }
         if seen.contains(DescFlags::UNEVICTABLE) {
-            counters.count_held(Event::Rescued, frames_of(seen));
+            counters.count_held(LruEvent::Rescued, frames_of(seen));
             page.clear_flags(DescFlags::UNEVICTABLE);
         }
         seen - DescFlags::UNEVICTABLE

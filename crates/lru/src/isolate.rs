@@ -12,15 +12,15 @@ pageblock_frame::errors! {
     ///
     /// ```
     /// use pageblock_frame::{Descriptor, Pfn};
-    /// use pageblock_lru::{IsolateError, Lru};
+    /// use pageblock_lru::{LruIsolateError, Lru};
     /// let table = [const { Descriptor::new() }; 1];
     /// let lru = Lru::new(Pfn::new(0), &table);
-    /// assert_eq!(lru.isolate(Pfn::new(0)), Err(IsolateError::Free));
-    /// assert_eq!(lru.isolate(Pfn::new(1)), Err(IsolateError::OutOfRange));
+    /// assert_eq!(lru.isolate(Pfn::new(0)), Err(LruIsolateError::Free));
+    /// assert_eq!(lru.isolate(Pfn::new(1)), Err(LruIsolateError::OutOfRange));
     /// ```
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[non_exhaustive]
-    pub enum IsolateError {
+    pub enum LruIsolateError {
         /// The frame is not covered by these lists.
         #[error("the frame is not covered by these lists")]
         OutOfRange,
@@ -57,18 +57,18 @@ impl Lru<'_> {
     /// lock.
     ///
     /// # Errors
-    /// [`IsolateError`]; nothing has changed then, except as `Orphaned` says.
-    pub fn isolate(&self, pfn: Pfn) -> Result<(), IsolateError> {
-        let index = self.index_of(pfn).ok_or(IsolateError::OutOfRange)?;
-        let page = self.table().get(index as usize).ok_or(IsolateError::OutOfRange)?;
+    /// [`LruIsolateError`]; nothing has changed then, except as `Orphaned` says.
+    pub fn isolate(&self, pfn: Pfn) -> Result<(), LruIsolateError> {
+        let index = self.index_of(pfn).ok_or(LruIsolateError::OutOfRange)?;
+        let page = self.table().get(index as usize).ok_or(LruIsolateError::OutOfRange)?;
         if !page.flags().contains(DescFlags::LRU) {
-            return Err(if page.refs() == 0 { IsolateError::Free } else { IsolateError::NotOnLru });
+            return Err(if page.refs() == 0 { LruIsolateError::Free } else { LruIsolateError::NotOnLru });
         }
         if !page.get_unless_zero() {
-            return Err(IsolateError::Free);
+            return Err(LruIsolateError::Free);
         }
         if !page.clear_flags(DescFlags::LRU).contains(DescFlags::LRU) {
-            return Err(if self.release(pfn) { IsolateError::Orphaned } else { IsolateError::NotOnLru });
+            return Err(if self.release(pfn) { LruIsolateError::Orphaned } else { LruIsolateError::NotOnLru });
         }
         self.hold().unlink(index, page);
         Ok(())

@@ -47,10 +47,10 @@ mod percpu;
 mod refault;
 mod set;
 
-pub use check::Violation;
-pub use counters::{Counters, Event};
+pub use check::LruViolation;
+pub use counters::{Counters, LruEvent};
 pub use guard::LruGuard;
-pub use isolate::{IsolateError, Scan};
+pub use isolate::{LruIsolateError, Scan};
 pub use list::{HUGE_FRAMES, LruList, frames_of};
 pub use lists::Unevictable;
 pub use lru::Lru;

@@ -3,7 +3,7 @@
 use pageblock_frame::sync::{AtomicU64, Lock};
 use pageblock_frame::{DescFlags, Descriptor, Pfn, PfnRange, const_unless_model};
 
-use crate::counters::{Counters, Event};
+use crate::counters::{Counters, LruEvent};
 use crate::guard::LruGuard;
 use crate::list::{LruList, frames_of};
 use crate::lists::{Lists, Unevictable};
@@ -169,7 +169,7 @@ impl<'m> Lru<'m> {
         if flags.contains(DescFlags::MLOCKED) {
             let frames = frames_of(flags);
             self.counters.add_mlocked(-(frames as i64));
-            self.counters.count(Event::Cleared, frames);
+            self.counters.count(LruEvent::Cleared, frames);
         }
         page.store_flags(DescFlags::empty());
     }

@@ -5,7 +5,7 @@
 
 use pageblock_frame::{DescFlags, Descriptor};
 
-use crate::counters::{Counters, Event};
+use crate::counters::{Counters, LruEvent};
 use crate::guard::LruGuard;
 use crate::list::{LruList, frames_of};
 use crate::lists::Chain;
@@ -13,12 +13,12 @@ use crate::lists::Chain;
 /// Counts of a bulk operation, in frames: to be [counted](Self::count) once the lock is released.
 ///
 /// ```
-/// use pageblock_lru::{Counters, Event, Tally};
+/// use pageblock_lru::{Counters, LruEvent, Tally};
 /// let counters = Counters::new();
 /// counters.add_mlocked(3);
 /// Tally { cleared: 3, stranded: 1, ..Tally::default() }.count(&counters);
 /// assert_eq!(counters.nr_mlock(), 0);
-/// assert_eq!(counters.event(Event::Munlocked), 2);
+/// assert_eq!(counters.event(LruEvent::Munlocked), 2);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
@@ -45,9 +45,9 @@ impl Tally {
         if change != 0 {
             counters.add_mlocked(change);
         }
-        counters.count_some(Event::Mlocked, self.set);
-        counters.count_some(Event::Munlocked, self.cleared.saturating_sub(self.stranded));
-        counters.count_some(Event::Stranded, self.stranded);
+        counters.count_some(LruEvent::Mlocked, self.set);
+        counters.count_some(LruEvent::Munlocked, self.cleared.saturating_sub(self.stranded));
+        counters.count_some(LruEvent::Stranded, self.stranded);
     }
 }
 
@@ -291,10 +291,10 @@ impl LruGuard<'_, '_> {
         self.move_run(&pass.run);
         let counters = &self.lru.counters;
         if pass.tally.rescued != 0 {
-            counters.count_held(Event::Rescued, pass.tally.rescued);
+            counters.count_held(LruEvent::Rescued, pass.tally.rescued);
         }
         if pass.tally.culled != 0 {
-            counters.count_held(Event::Culled, pass.tally.culled);
+            counters.count_held(LruEvent::Culled, pass.tally.culled);
         }
         pass.tally
     }

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 
-use crate::counters::Event;
+use crate::counters::LruEvent;
 use crate::guard::{Change, End, LruGuard};
 use crate::list::frames_of;
 use crate::lru::Lru;
@@ -167,20 +167,20 @@ fn apply(batch: Batch, held: &mut LruGuard<'_, '_>, index: u32, page: &Descripto
     let (event, change) = match batch {
         Batch::Add if !linked => return held.place(index, page),
         Batch::Activate if linked && !active && !flags.contains(STAY) => {
-            (Event::Activate, Change { set: DescFlags::ACTIVE, clear: DescFlags::empty(), end: End::Head })
+            (LruEvent::Activate, Change { set: DescFlags::ACTIVE, clear: DescFlags::empty(), end: End::Head })
         }
         Batch::Deactivate if linked && active && !flags.contains(STAY) => {
-            (Event::Deactivate, Change { set: DescFlags::empty(), clear: deactivate, end: End::Head })
+            (LruEvent::Deactivate, Change { set: DescFlags::empty(), clear: deactivate, end: End::Head })
         }
         Batch::DeactivateFile if linked && !flags.contains(STAY) => {
             if flags.intersects(DescFlags::WRITEBACK | DescFlags::DIRTY) {
-                (Event::Deactivate, Change { set: DescFlags::RECLAIM, clear: deactivate, end: End::Head })
+                (LruEvent::Deactivate, Change { set: DescFlags::RECLAIM, clear: deactivate, end: End::Head })
             } else {
-                (Event::Rotated, Change { set: DescFlags::empty(), clear: deactivate, end: End::Tail })
+                (LruEvent::Rotated, Change { set: DescFlags::empty(), clear: deactivate, end: End::Tail })
             }
         }
         Batch::Rotate if linked && !flags.contains(STAY) => {
-            (Event::Rotated, Change { set: DescFlags::empty(), clear: DescFlags::ACTIVE, end: End::Tail })
+            (LruEvent::Rotated, Change { set: DescFlags::empty(), clear: DescFlags::ACTIVE, end: End::Tail })
         }
         _ => return,
     };

@@ -3,7 +3,7 @@
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{DescFlags, Pfn};
 
-use crate::counters::Event;
+use crate::counters::LruEvent;
 use crate::guard::{Change, End};
 use crate::list::{LruList, frames_of};
 use crate::lru::Lru;
@@ -120,7 +120,7 @@ impl Lru<'_> {
         if !flags.contains(DescFlags::LRU) || flags.contains(DescFlags::UNEVICTABLE) {
             return false;
         }
-        self.counters.count_held(Event::Rotated, frames_of(flags));
+        self.counters.count_held(LruEvent::Rotated, frames_of(flags));
         held.relink(index, page, Change { set: DescFlags::empty(), clear: MARKS, end: End::Tail });
         true
     }
@@ -130,11 +130,11 @@ impl Lru<'_> {
     pub fn readmit(&self, pfn: Pfn, refault: Refault) {
         let Some(page) = self.page(pfn) else { return };
         let frames = frames_of(page.flags());
-        self.counters.count(Event::Refault, frames);
+        self.counters.count(LruEvent::Refault, frames);
         if refault.workingset {
             page.set_flags(DescFlags::ACTIVE | DescFlags::WORKINGSET);
             self.advance_age(frames);
-            self.counters.count(Event::RefaultActivate, frames);
+            self.counters.count(LruEvent::RefaultActivate, frames);
         }
     }
 }

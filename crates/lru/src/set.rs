@@ -88,7 +88,7 @@ impl<'a, 'm> Lrus<'a, 'm> {
 
     /// An event's count over all of them.
     #[must_use]
-    pub fn event(self, event: crate::Event) -> u64 {
+    pub fn event(self, event: crate::LruEvent) -> u64 {
         self.sets.iter().map(|lru| lru.counters().event(event)).sum()
     }
 

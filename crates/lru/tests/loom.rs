@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use loom::sync::Arc;
 use loom::thread;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{IsolateError, Lru, LruList, Unevictable};
+use pageblock_lru::{Lru, LruIsolateError, LruList, Unevictable};
 
 /// Two pages on the inactive list, with one reference each: their owner's.
 fn lists() -> Arc<Lru<'static>> {
@@ -34,10 +34,10 @@ fn unbounded(model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Isolates page 0 and puts it back; says how it went and whether this was the one to free it.
-fn borrow(lru: &Lru<'_>) -> (Result<(), IsolateError>, bool) {
+fn borrow(lru: &Lru<'_>) -> (Result<(), LruIsolateError>, bool) {
     match lru.isolate(Pfn::new(0)) {
         Ok(()) => (Ok(()), lru.put_back(Pfn::new(0))),
-        Err(IsolateError::Orphaned) => (Err(IsolateError::Orphaned), true),
+        Err(LruIsolateError::Orphaned) => (Err(LruIsolateError::Orphaned), true),
         Err(error) => (Err(error), false),
     }
 }

@@ -61,7 +61,7 @@ mod zones;
 
 pub use acpi::{AcpiTableError, Slit, Srat};
 pub use fdt::{DeviceTree, DeviceTreeError, ListedCpu, Loaded, NodeDistance};
-pub use map::{FrameClass, FrameRun, MapOptions, RegionError, RegionMap, RegionViolation, Runs};
+pub use map::{FrameClass, MapOptions, MapRun, RegionError, RegionMap, RegionViolation, Runs};
 pub use pvh::{PvhError, PvhInfo};
 pub use region::{PhysRange, Region, RegionKind};
 pub use report::{DropCount, DropReason, RegionReport};

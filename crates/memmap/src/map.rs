@@ -145,18 +145,18 @@ pub enum FrameClass {
 ///
 /// ```
 /// use pageblock_frame::NodeId;
-/// use pageblock_memmap::{FrameRun, MapOptions, Region, RegionKind, RegionMap};
+/// use pageblock_memmap::{MapRun, MapOptions, Region, RegionKind, RegionMap};
 /// let second = NodeId::new(1);
 /// let regions = [
 ///     Region::from((0, 0x8000, true)),
 ///     Region::new(0x6000, 0x1_0000, RegionKind::Affinity).with_node(second),
 /// ];
 /// let map: RegionMap = RegionMap::build(regions, &[], MapOptions::new()).unwrap();
-/// let upper: FrameRun = map.usable().nth(1).unwrap();
+/// let upper: MapRun = map.usable().nth(1).unwrap();
 /// assert_eq!((upper.node, upper.range.len()), (second, 2));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FrameRun {
+pub struct MapRun {
     /// The frames.
     pub range: PfnRange,
     /// Where they are.
@@ -211,10 +211,10 @@ impl<const N: usize> Runs<'_, N> {
 
 // A loop rather than adapters: without optimisation each of those takes a part of a boot stack.
 impl<const N: usize> Iterator for Runs<'_, N> {
-    type Item = FrameRun;
+    type Item = MapRun;
 
     #[inline(never)]
-    fn next(&mut self) -> Option<FrameRun> {
+    fn next(&mut self) -> Option<MapRun> {
         loop {
             while self.rest.len() == 0 {
                 let span = self.spans.next()?;
@@ -224,7 +224,7 @@ impl<const N: usize> Iterator for Runs<'_, N> {
             let Head { node, end } = self.nodes.head(self.rest);
             self.rest.start = end;
             if self.node.is_none_or(|wanted| wanted == node) {
-                return Some(FrameRun { range: PfnRange::new(Pfn::new(start), Pfn::new(end)), node });
+                return Some(MapRun { range: PfnRange::new(Pfn::new(start), Pfn::new(end)), node });
             }
         }
     }

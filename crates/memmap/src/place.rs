@@ -2,7 +2,7 @@
 
 use pageblock_frame::{MAX_NODES, MAX_PFN, PAGE_SIZE, PAGEBLOCK_FRAMES, Pfn, PfnRange};
 
-use crate::map::FrameRun;
+use crate::map::MapRun;
 
 /// Bytes of room, and their alignment.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ pub(crate) struct Wanted {
 
 /// The best place at or above `floor` in one of the runs, below its node's ceiling.
 pub(crate) fn place(
-    runs: impl Iterator<Item = FrameRun>,
+    runs: impl Iterator<Item = MapRun>,
     Wanted { bytes, align }: Wanted,
     floor: Pfn,
     ceilings: &[u64; MAX_NODES],

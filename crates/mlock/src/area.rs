@@ -25,12 +25,12 @@ pub enum AreaState {
 /// An area of an address space.
 ///
 /// ```
-/// use pageblock_mlock::{Area, AreaState, Span, Vpn};
-/// let area = Area { span: Span::new(Vpn::new(0), Vpn::new(8)), state: AreaState::Unlocked };
+/// use pageblock_mlock::{LockedArea, AreaState, Span, Vpn};
+/// let area = LockedArea { span: Span::new(Vpn::new(0), Vpn::new(8)), state: AreaState::Unlocked };
 /// assert_eq!(area.span.len(), 8);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Area {
+pub struct LockedArea {
     /// Its pages.
     pub span: Span,
     /// Its kind.

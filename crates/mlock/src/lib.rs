@@ -54,7 +54,7 @@ mod soft_area;
 mod span;
 mod table;
 
-pub use area::{Area, AreaState, Cause, Stopped, mlock, munlock};
+pub use area::{AreaState, Cause, LockedArea, Stopped, mlock, munlock};
 pub use context::Context;
 #[cfg(feature = "history")]
 pub use history::{Accounting, InPlace, Steps};

@@ -1,7 +1,7 @@
 //! Unlocking the pages of an area.
 
 use pageblock_frame::{DescFlags, Pfn};
-use pageblock_lru::{Event, Lrus, frames_of};
+use pageblock_lru::{LruEvent, Lrus, frames_of};
 
 use crate::context::Context;
 use crate::span::Span;
@@ -31,7 +31,7 @@ pub fn clear_mlocked(lrus: Lrus<'_, '_>, pfn: Pfn) {
     }
     let frames = frames_of(before);
     lru.counters().add_mlocked(-(frames as i64));
-    lru.counters().count(Event::Cleared, frames);
+    lru.counters().count(LruEvent::Cleared, frames);
     // Off its list it will find its place when it is put back.
     lru.hold().refresh(index);
 }

@@ -1,7 +1,7 @@
 //! `MLOCKED` of pages that several areas may lock.
 
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Event, Lru, frames_of};
+use pageblock_lru::{Lru, LruEvent, frames_of};
 
 use crate::table::AddressSpace;
 
@@ -18,7 +18,7 @@ pub(crate) fn relock_if_shared<S: AddressSpace>(space: &S, lru: &Lru<'_>, pfn: P
         let before = page.clear_flags(DescFlags::MLOCKED);
         if before.contains(DescFlags::MLOCKED) {
             lru.counters().add_mlocked(-(frames_of(before) as i64));
-            lru.counters().count(Event::Munlocked, frames_of(before));
+            lru.counters().count(LruEvent::Munlocked, frames_of(before));
         }
     }
     false
@@ -31,6 +31,6 @@ pub(crate) fn relock(lru: &Lru<'_>, page: &Descriptor) -> bool {
         return false;
     }
     lru.counters().add_mlocked(frames_of(before) as i64);
-    lru.counters().count(Event::Mlocked, frames_of(before));
+    lru.counters().count(LruEvent::Mlocked, frames_of(before));
     true
 }

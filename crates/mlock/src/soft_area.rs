@@ -6,7 +6,7 @@ use pageblock_frame::sync::{AtomicBool, Ordering};
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 use pageblock_lru::{HUGE_FRAMES, Lru, Lrus, Pagevecs, Unevictable};
 
-use crate::area::{Area, AreaState};
+use crate::area::{AreaState, LockedArea};
 use crate::context::Context;
 use crate::lock::mlock_pages;
 use crate::munlock::munlock_pages;
@@ -166,11 +166,11 @@ impl PageTable for SoftArea<'_> {
 }
 
 impl AddressSpace for SoftArea<'_> {
-    fn area(&self, at: Vpn) -> Option<Area> {
+    fn area(&self, at: Vpn) -> Option<LockedArea> {
         let span = self.span(self.pages);
         let locked = self.locked.load(Ordering::SeqCst);
         let state = if locked { AreaState::Locked } else { AreaState::Unlocked };
-        span.contains(at).then_some(Area { span, state })
+        span.contains(at).then_some(LockedArea { span, state })
     }
 
     fn mark(&self, _part: Span, state: AreaState) -> Result<(), MarkError> {

@@ -2,7 +2,7 @@
 
 use pageblock_frame::Pfn;
 
-use crate::area::{Area, AreaState};
+use crate::area::{AreaState, LockedArea};
 use crate::span::{Levels, Span, Vpn};
 
 /// Mapping of a page-table entry of the lowest level.
@@ -102,7 +102,7 @@ pageblock_frame::errors! {
 /// [`munlock`](crate::munlock()) keeps other changes of the areas away (`mmap_lock`, for writing).
 pub trait AddressSpace: PageTable {
     /// The area that `at` lies in, or `None` for a hole.
-    fn area(&self, at: Vpn) -> Option<Area>;
+    fn area(&self, at: Vpn) -> Option<LockedArea>;
 
     /// Marks part of one area as locked or not, splitting the area, and a huge mapping that is cut by the part's ends,
     /// as needed. Ordered with [`locked_by_any`](Self::locked_by_any) on every CPU by one lock, or by full barriers on

@@ -8,10 +8,10 @@ use loom::sync::Arc;
 use loom::thread;
 use pageblock_frame::sync::Lock;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Event, Lru, Lrus, Pagevecs};
+use pageblock_lru::{Lru, LruEvent, Lrus, Pagevecs};
 use pageblock_mlock::{
-    AddressSpace, Area, AreaState, Context, Entry, FaultError, MarkError, PageTable, Span, Steps, Table, Vpn, Walk,
-    mlock_pages, munlock_pages,
+    AddressSpace, AreaState, Context, Entry, FaultError, LockedArea, MarkError, PageTable, Span, Steps, Table, Vpn,
+    Walk, mlock_pages, munlock_pages,
 };
 
 /// The page that everything is about.
@@ -44,7 +44,7 @@ impl PageTable for Space {
 }
 
 impl AddressSpace for Space {
-    fn area(&self, _at: Vpn) -> Option<Area> {
+    fn area(&self, _at: Vpn) -> Option<LockedArea> {
         None // the models mark by hand
     }
 
@@ -81,7 +81,7 @@ impl Space {
         table[0].store_flags(DescFlags::MLOCKED | file);
         table[0].store_refs(areas as u32 + u32::from(cached));
         lru[0].counters().add_mlocked(1);
-        lru[0].counters().count(Event::Mlocked, 1);
+        lru[0].counters().count(LruEvent::Mlocked, 1);
         assert!(lru[0].add(PAGE));
         Arc::new(Self {
             lru,
@@ -155,9 +155,9 @@ fn munlock_against_isolate() {
         thread.join().unwrap();
         space.check(false);
         let event = |event| space.lru[0].counters().event(event);
-        assert_eq!(event(Event::Munlocked) + event(Event::Stranded), event(Event::Mlocked));
-        assert_eq!(event(Event::Rescued), event(Event::Culled));
-        if event(Event::Stranded) > 0 { &STRANDED } else { &MOVED }.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(event(LruEvent::Munlocked) + event(LruEvent::Stranded), event(LruEvent::Mlocked));
+        assert_eq!(event(LruEvent::Rescued), event(LruEvent::Culled));
+        if event(LruEvent::Stranded) > 0 { &STRANDED } else { &MOVED }.fetch_add(1, Ordering::Relaxed);
     });
     assert!(STRANDED.load(Ordering::Relaxed) > 0, "never met the page off its list");
     assert!(MOVED.load(Ordering::Relaxed) > 0);
@@ -193,7 +193,7 @@ fn munlock_against_reclaim() {
         let unmapped = space.entries[0].lock().is_none();
         assert_eq!(*space.freed.lock(), usize::from(unmapped));
         if unmapped { &RECLAIMED_FIRST } else { &KEPT }.fetch_add(1, Ordering::Relaxed);
-        CLEARED.fetch_add(space.lru[0].counters().event(Event::Cleared) as usize, Ordering::Relaxed);
+        CLEARED.fetch_add(space.lru[0].counters().event(LruEvent::Cleared) as usize, Ordering::Relaxed);
     });
     for (what, count) in [("unmapped", &RECLAIMED_FIRST), ("kept", &KEPT), ("freed while locked", &CLEARED)] {
         assert!(count.load(Ordering::Relaxed) > 0, "the page was never {what}");
@@ -235,8 +235,8 @@ fn munlock_against_a_new_lock_of_the_page() {
             thread.join().unwrap();
             space.check(true);
             let event = |event| space.lru[0].counters().event(event);
-            if event(Event::Mlocked) > 1 { &SET_ANEW } else { &NEVER_CLEARED }.fetch_add(1, Ordering::Relaxed);
-            let moved = event(Event::Munlocked) > 0 && event(Event::Rescued) == 0;
+            if event(LruEvent::Mlocked) > 1 { &SET_ANEW } else { &NEVER_CLEARED }.fetch_add(1, Ordering::Relaxed);
+            let moved = event(LruEvent::Munlocked) > 0 && event(LruEvent::Rescued) == 0;
             TAKEN_BACK.fetch_add(usize::from(unlock.runs && moved), Ordering::Relaxed);
         });
     }

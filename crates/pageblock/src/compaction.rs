@@ -1,7 +1,7 @@
 //! Compaction on demand: of a zone, of a node, of everything, and of a range that the caller names.
 
 use pageblock_buddy::Zone;
-use pageblock_compaction::{ContigError, Request, VmStat};
+use pageblock_compaction::{CompactionVmStat, ContigError, Request};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::RunCounts;
 use pageblock_frame::{Hooks, NodeId, PfnRange, Platform, ZoneKind};
@@ -65,8 +65,8 @@ impl<P: Platform> Compaction<'_, P> {
 
     /// The counters of compaction in all zones since boot.
     #[must_use]
-    pub fn stats(self) -> VmStat {
-        let mut sum = VmStat::default();
+    pub fn stats(self) -> CompactionVmStat {
+        let mut sum = CompactionVmStat::default();
         for compactor in self.frames.inner().map_or(&[][..], |inner| inner.compactors) {
             sum.add(&compactor.vmstat());
         }

@@ -5,11 +5,11 @@ use core::ops::Range;
 #[cfg(feature = "history")]
 use pageblock_buddy::FairPolicy;
 use pageblock_buddy::{BoostRule, Distances, Policy, Reserves, WatermarkRule};
-use pageblock_compaction::Config as CompactionConfig;
+use pageblock_compaction::CompactionConfig;
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
 use pageblock_memmap::{PhysRange, ZoneLimits};
 use pageblock_pcp::PcpConfig;
-use pageblock_reclaim::Config as ReclaimConfig;
+use pageblock_reclaim::ReclaimConfig;
 
 use crate::dirty::DirtyLimit;
 use crate::error::ConfigError;

@@ -215,7 +215,7 @@ impl Plan<'_> {
     }
 
     /// How zones are to be compacted, if the kernel can move memory.
-    fn compaction<P: Platform>(self) -> Option<pageblock_compaction::Config> {
+    fn compaction<P: Platform>(self) -> Option<pageblock_compaction::CompactionConfig> {
         P::hooks().migrator()?;
         self.config.compaction
     }

@@ -103,6 +103,7 @@ pub use many::FrameSet;
 #[cfg(feature = "page_owner")]
 #[cfg_attr(docsrs, doc(cfg(feature = "page_owner")))]
 pub use page_owner::{OwnedBlock, OwnerEpoch, OwnerMark, PageOwners, SiteUsage};
+pub use percpu::Cpus;
 pub use report::Report;
 pub use shared::{RefCount, SharedFrames};
 pub use stats::Stats;
@@ -118,7 +119,7 @@ pub use pageblock_buddy::{
 };
 #[cfg(feature = "history")]
 pub use pageblock_buddy::{BoostArithmetic, FairPolicy};
-pub use pageblock_compaction::{Config as CompactionConfig, ContigError, Next, Search, VmStat as CompactionVmStat};
+pub use pageblock_compaction::{CompactionConfig, CompactionVmStat, ContigError, Next, Search};
 #[cfg(feature = "history")]
 pub use pageblock_compaction::{Era, Patches};
 pub use pageblock_frame::migration::{
@@ -135,8 +136,10 @@ pub use pageblock_memmap::{
     AcpiTableError, DeviceTree, DeviceTreeError, DropCount, DropReason, Loaded, PhysRange, PvhError, PvhInfo, Region,
     RegionError, RegionKind, RegionReport, Slit, Srat, ZoneLimitError, ZoneLimits,
 };
-pub use pageblock_pcp::{Drain, ListSet, PcpConfig, PcpError, PcpViolation, Refill, Sizes, Sizing, Tuning, WhenShort};
-pub use pageblock_reclaim::Config as ReclaimConfig;
+pub use pageblock_pcp::{
+    Drain, ListSet, PcpConfig, PcpError, PcpViolation, RefillSize, Sizes, Sizing, Tuning, WhenShort,
+};
+pub use pageblock_reclaim::ReclaimConfig;
 #[cfg(feature = "history")]
 pub use pageblock_reclaim::{BalanceGap, BalancedRule, ClassZone, ListsBy};
 

@@ -11,6 +11,12 @@ use crate::slowpath::drain_lists;
 const SPINS: u64 = 1 << 16;
 
 impl<P: Platform> PageAllocator<P> {
+    /// The CPUs and their lists: kicks, CPUs that come and go.
+    #[must_use]
+    pub const fn cpus(&self) -> Cpus<'_, P> {
+        Cpus { frames: self }
+    }
+
     fn lists(&self) -> impl Iterator<Item = &'static PcpLists<'static, P>> {
         self.inner().ok().into_iter().flat_map(|inner| inner.lists())
     }
@@ -35,13 +41,37 @@ impl<P: Platform> PageAllocator<P> {
         self.lists().filter(|lists| drain_lists(lists, SPINS) > 0).count() as u32
     }
 
+    /// Compares the per-CPU lists with the state bytes, while no other CPU uses the allocator; for tests.
+    ///
+    /// # Errors
+    /// The first [`PcpViolation`].
+    pub fn check_lists(&self) -> Result<(), PcpViolation> {
+        self.lists().try_for_each(PcpLists::check)
+    }
+}
+
+/// The CPUs of an allocator ([`PageAllocator::cpus`]).
+///
+/// ```
+/// use pageblock::{CpuId, Drain, PageAllocator};
+/// use pageblock::hosted::Simulated;
+/// // No lists yet: nothing to be emptied.
+/// let frames = PageAllocator::<Simulated>::new();
+/// assert_eq!(frames.cpus().drain(CpuId::new(0)), Ok(Drain::Done));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Cpus<'a, P: Platform> {
+    frames: &'a PageAllocator<P>,
+}
+
+impl<P: Platform> Cpus<'_, P> {
     /// Empties the lists of one CPU; [`Drain::Kicked`] or [`Drain::Requested`] if it has been asked to.
     ///
     /// # Errors
     /// [`PcpError::NoSuchCpu`].
-    pub fn drain_cpu(&self, cpu: CpuId) -> Result<Drain, PcpError> {
+    pub fn drain(self, cpu: CpuId) -> Result<Drain, PcpError> {
         let mut result = Ok(Drain::Done);
-        for lists in self.lists().filter(|lists| lists.cpus() > 0) {
+        for lists in self.frames.lists().filter(|lists| lists.cpus() > 0) {
             match lists.drain_cpu(cpu)? {
                 Drain::Done => {}
                 pending => result = Ok(pending),
@@ -52,19 +82,19 @@ impl<P: Platform> PageAllocator<P> {
 
     /// The call for a CPU that has been kicked ([`Hooks::kick`](crate::Hooks::kick)): it answers the requests of
     /// others. Safe in interrupt handlers.
-    pub fn handle_kick(&self) {
-        self.lists().for_each(PcpLists::handle_kick);
+    pub fn handle_kick(self) {
+        self.frames.lists().for_each(PcpLists::handle_kick);
     }
 
     /// This CPU goes offline: from now on it allocates and frees past its lists, which [`take_over`](Self::take_over)
-    /// or any [`drain`](Self::drain) empties.
+    /// or any [`drain`](PageAllocator::drain) empties.
     ///
     /// # Errors
     /// [`PcpError::Busy`] if it is offline already, or this is an interrupt on top of an allocation. Nothing has
     /// changed then: the CPU is online in every zone or in none.
-    pub fn go_offline(&self) -> Result<(), PcpError> {
+    pub fn go_offline(self) -> Result<(), PcpError> {
         let _here = Pinned::<P>::new();
-        let lists = || self.lists().filter(|lists| lists.cpus() > 0);
+        let lists = || self.frames.lists().filter(|lists| lists.cpus() > 0);
         for (zones, of_zone) in lists().enumerate() {
             if let Err(error) = of_zone.go_offline() {
                 // The zones before it have been left a moment ago, by this CPU, so that they take it back.
@@ -80,8 +110,8 @@ impl<P: Platform> PageAllocator<P> {
     /// # Errors
     /// [`PcpError::Online`] if it is not, [`PcpError::NoSuchCpu`]. The lists of all zones in which the CPU is offline
     /// are empty all the same.
-    pub fn take_over(&self, cpu: CpuId) -> Result<(), PcpError> {
-        let lists = self.lists().filter(|lists| lists.cpus() > 0);
+    pub fn take_over(self, cpu: CpuId) -> Result<(), PcpError> {
+        let lists = self.frames.lists().filter(|lists| lists.cpus() > 0);
         let mut result = Ok(());
         for lists in lists {
             // After a refusal, too.
@@ -94,25 +124,17 @@ impl<P: Platform> PageAllocator<P> {
     ///
     /// # Errors
     /// [`PcpError::Online`] if it was offline in no zone.
-    pub fn come_online(&self) -> Result<(), PcpError> {
+    pub fn come_online(self) -> Result<(), PcpError> {
         let _here = Pinned::<P>::new();
         let mut came = false;
         let mut result = Ok(());
-        for lists in self.lists().filter(|lists| lists.cpus() > 0) {
+        for lists in self.frames.lists().filter(|lists| lists.cpus() > 0) {
             match lists.come_online() {
                 Ok(()) => came = true,
                 Err(error) => result = result.and(Err(error)),
             }
         }
         if came && matches!(result, Err(PcpError::Online(_))) { Ok(()) } else { result }
-    }
-
-    /// Compares the per-CPU lists with the state bytes, while no other CPU uses the allocator; for tests.
-    ///
-    /// # Errors
-    /// The first [`PcpViolation`].
-    pub fn check_lists(&self) -> Result<(), PcpViolation> {
-        self.lists().try_for_each(PcpLists::check)
     }
 }
 

@@ -1,11 +1,11 @@
 //! A node's background threads, as state machines: a kernel's thread, or a loop on a CPU of its own, drives them.
 
 use arrayvec::ArrayVec;
-use pageblock_compaction::{CompactZone, Kswapd as KswapdIs, Next, Request};
+use pageblock_compaction::{CompactZone, KswapdState, Next, Request};
 use pageblock_frame::reclaim::Reclaim as Owner;
 use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
-use pageblock_pcp::Reclaim;
-use pageblock_reclaim::{Kswapd, NAP, Next as Turn};
+use pageblock_pcp::ReclaimActivity;
+use pageblock_reclaim::{Kswapd, KswapdNext, NAP};
 
 use crate::PageAllocator;
 use crate::compaction::Compaction;
@@ -62,7 +62,7 @@ impl<P: Platform> ReclaimThreads<'_, P> {
         let turn = take_turn(inner, kswapd, owner);
         drop(scope);
         match turn {
-            Turn::Sleep { until } => Next::Sleep { until },
+            KswapdNext::Sleep { until } => Next::Sleep { until },
             _ => Next::Again,
         }
     }
@@ -77,7 +77,7 @@ impl<P: Platform> ReclaimThreads<'_, P> {
 }
 
 /// A step, and its work for compaction and the per-CPU lists.
-fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'static (dyn Owner + Sync)) -> Turn {
+fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'static (dyn Owner + Sync)) -> KswapdNext {
     let node = kswapd.node();
     let reclaiming = |kind: ZoneKind| kswapd.is_reclaiming(kind);
     let before = ZoneKind::ALL.map(reclaiming);
@@ -86,15 +86,15 @@ fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'st
         keep_lists_short(inner, kswapd);
     }
     match turn {
-        Turn::Compact { order, limit } => compact(inner, node, order, limit),
-        Turn::WakeKcompactd { order, limit } => {
+        KswapdNext::Compact { order, limit } => compact(inner, node, order, limit),
+        KswapdNext::WakeKcompactd { order, limit } => {
             if P::hooks().migrator().is_some()
                 && let Some(kcompactd) = inner.kcompactds.get(node.index())
             {
                 kcompactd.wake::<P>(order, limit);
             }
         }
-        Turn::ResetSkipBits => {
+        KswapdNext::ResetSkipBits => {
             for at in compact_zones(inner, node) {
                 at.compactor.reset_if_due::<P>(at.zone);
             }
@@ -107,7 +107,7 @@ fn take_turn<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd, owner: &'st
 /// While a zone is reclaimed, freed frames should not be hoarded (`ZONE_RECLAIM_ACTIVE`).
 fn keep_lists_short<P: Platform>(inner: &'static Inner<P>, kswapd: &Kswapd) {
     for zone in inner.zones_of(kswapd.node()) {
-        let active = if kswapd.is_reclaiming(zone.kind()) { Reclaim::Active } else { Reclaim::Idle };
+        let active = if kswapd.is_reclaiming(zone.kind()) { ReclaimActivity::Active } else { ReclaimActivity::Idle };
         if let Some(lists) = inner.lists_of(zone) {
             lists.set_reclaim(active);
         }
@@ -159,7 +159,7 @@ impl<P: Platform> Compaction<'_, P> {
         }
         let reclaims =
             P::hooks().reclaimer().is_some() && inner.kswapds.get(node.index()).is_some_and(Kswapd::is_awake);
-        let kswapd = if reclaims { KswapdIs::Awake } else { KswapdIs::Asleep };
+        let kswapd = if reclaims { KswapdState::Awake } else { KswapdState::Asleep };
         kcompactd.step::<P, _>(&compact_zones(inner, node), &owner, kswapd, P::hooks().now())
     }
 

@@ -6,7 +6,7 @@ use pageblock_frame::MAX_ZONES;
 use pageblock_frame::sync::Pinned;
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
-use pageblock_reclaim::{MarkTest, Marks, ZoneView};
+use pageblock_reclaim::{MarkTest, Marks, ReclaimZone};
 
 use crate::inner::Inner;
 
@@ -38,7 +38,7 @@ impl<P: Platform> Inner<P> {
     }
 }
 
-impl<P: Platform> ZoneView for View<P> {
+impl<P: Platform> ReclaimZone for View<P> {
     fn node(&self) -> NodeId {
         self.zone.node()
     }

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use pageblock_compaction::VmStat as Compaction;
+use pageblock_compaction::CompactionVmStat as Compaction;
 use pageblock_frame::sync::{AtomicU64, Ordering};
 use pageblock_frame::{Order, Platform, ZoneKind};
 use pageblock_pcp::PcpLists;
-use pageblock_reclaim::VmStat as Reclaim;
+use pageblock_reclaim::ReclaimVmStat as Reclaim;
 
 use crate::PageAllocator;
 use crate::inner::Inner;

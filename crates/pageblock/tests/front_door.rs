@@ -144,7 +144,7 @@ fn every_error_is_matched_from_here() {
     let added = unsafe { frames.add_memory(Region::usable(0..4096)) };
     assert!(matches!(added, Err(AddError::Overlap(_))));
     assert!(matches!(frames.compaction().zone(NodeId::new(9), ZoneKind::Dma), Err(CompactError::NoSuchZone)));
-    assert!(matches!(frames.take_over(CpuId::new(7)), Err(PcpError::NoSuchCpu(_)) | Ok(())));
+    assert!(matches!(frames.cpus().take_over(CpuId::new(7)), Err(PcpError::NoSuchCpu(_)) | Ok(())));
 }
 
 #[test]

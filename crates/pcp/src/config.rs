@@ -55,20 +55,20 @@ pub enum Sizing {
 ///
 /// ```
 /// use pageblock_frame::Order;
-/// use pageblock_pcp::Refill;
+/// use pageblock_pcp::RefillSize;
 /// let order = Order::new(3).unwrap();
-/// assert_eq!(Refill::Unscaled.blocks(31, order), 31); // 248 frames at once
-/// assert_eq!(Refill::Scaled.blocks(63, order), 7);
+/// assert_eq!(RefillSize::Unscaled.blocks(31, order), 31); // 248 frames at once
+/// assert_eq!(RefillSize::Scaled.blocks(63, order), 7);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refill {
+pub enum RefillSize {
     /// `batch` blocks, whatever the order (*High-order per-CPU lists*).
     Unscaled,
     /// About `batch` frames, and at least two blocks (Linux 5.14).
     Scaled,
 }
 
-impl Refill {
+impl RefillSize {
     /// Blocks of `order` in one refill.
     #[must_use]
     #[inline]
@@ -123,7 +123,7 @@ pub enum Tuning {
 /// Per-CPU lists, described.
 ///
 /// ```
-/// use pageblock_pcp::{ListSet, PcpConfig, Refill};
+/// use pageblock_pcp::{ListSet, PcpConfig, RefillSize};
 /// assert_eq!(PcpConfig::default(), PcpConfig::new());
 /// assert_eq!(PcpConfig::seed_2016().set, ListSet::Shared);
 /// assert_eq!(PcpConfig::order_zero().set, ListSet::OrderZero);
@@ -135,7 +135,7 @@ pub struct PcpConfig {
     /// Batch and high.
     pub sizing: Sizing,
     /// Blocks in a refill.
-    pub refill: Refill,
+    pub refill: RefillSize,
     /// Refills of a type that is short, with tunings other than [`Tuning::Bounded`], which always stops.
     pub when_short: WhenShort,
     /// How lengths change.
@@ -169,7 +169,7 @@ impl PcpConfig {
         Self {
             set: ListSet::Every,
             sizing: Sizing::LowWatermark,
-            refill: Refill::Scaled,
+            refill: RefillSize::Scaled,
             when_short: WhenShort::Stops,
             tuning: Tuning::Bounded,
             call_limit: 32,
@@ -183,7 +183,7 @@ impl PcpConfig {
         Self {
             set: ListSet::OrderZero,
             sizing: Sizing::Batches(6),
-            refill: Refill::Unscaled,
+            refill: RefillSize::Unscaled,
             tuning: Tuning::Batch,
             ..Self::linux_6_1()
         }
@@ -207,7 +207,7 @@ impl PcpConfig {
         Self {
             set: ListSet::Typed,
             sizing: Sizing::LowWatermark,
-            refill: Refill::Scaled,
+            refill: RefillSize::Scaled,
             when_short: WhenShort::FallsBack,
             tuning: Tuning::FreeFactorBurst,
             call_limit: u32::MAX,
@@ -345,9 +345,9 @@ mod tests {
         let order = Order::new(3).unwrap();
         let seed = PcpConfig::seed_2016();
         assert_eq!(u64::from(seed.refill.blocks(31, order)) * order.frames(), 248);
-        let blocks = |o| Refill::Scaled.blocks(63, Order::new(o).unwrap());
+        let blocks = |o| RefillSize::Scaled.blocks(63, Order::new(o).unwrap());
         assert_eq!([0, 1, 2, 3, 9].map(blocks), [63, 31, 15, 7, 2]);
-        assert_eq!(Refill::Scaled.blocks(1, order), 1);
+        assert_eq!(RefillSize::Scaled.blocks(1, order), 1);
     }
 
     #[test]

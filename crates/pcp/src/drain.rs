@@ -315,8 +315,8 @@ impl<P: Platform> PcpLists<'_, P> {
     }
 
     /// Tells the lists that reclaim of the zone begins or ends: meanwhile they hold no more than four batches.
-    pub fn set_reclaim(&self, active: Reclaim) {
-        self.reclaiming.store(active == Reclaim::Active, Ordering::Relaxed);
+    pub fn set_reclaim(&self, active: ReclaimActivity) {
+        self.reclaiming.store(active == ReclaimActivity::Active, Ordering::Relaxed);
         self.resize();
     }
 
@@ -350,10 +350,10 @@ impl<P: Platform> Drop for Isolation<'_, '_, P> {
 /// Whether reclaim of a zone is under way.
 ///
 /// ```
-/// assert_ne!(pageblock_pcp::Reclaim::Active, pageblock_pcp::Reclaim::Idle);
+/// assert_ne!(pageblock_pcp::ReclaimActivity::Active, pageblock_pcp::ReclaimActivity::Idle);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reclaim {
+pub enum ReclaimActivity {
     /// It is.
     Active,
     /// It is not.

@@ -51,8 +51,8 @@ mod slow;
 mod tune;
 
 pub use check::{PcpCounts, PcpViolation};
-pub use config::{ListSet, PcpConfig, Refill, Sizing, Tuning, WhenShort};
-pub use drain::{Drain, PcpError, Reclaim};
+pub use config::{ListSet, PcpConfig, RefillSize, Sizing, Tuning, WhenShort};
+pub use drain::{Drain, PcpError, ReclaimActivity};
 pub use list::{BlockKind, List};
 pub use lists::{PcpLists, PcpRef};
 pub use percpu::LocalGuard;

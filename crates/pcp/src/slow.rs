@@ -17,7 +17,7 @@
 //! word's state bytes are one cache line, and two CPUs that allocate and free in one line wait for each other at every
 //! operation.
 
-use pageblock_buddy::{FreeError, Given, Refill, word_of};
+use pageblock_buddy::{BulkGiven, FreeError, Refill, word_of};
 use pageblock_frame::sync::Ordering;
 use pageblock_frame::{AllocFlags, COSTLY_ORDER, MigrateType, Order, PAGEBLOCK_FRAMES, Pfn, Platform, StateByte};
 
@@ -285,7 +285,7 @@ impl<P: Platform> PcpLists<'_, P> {
             let given = unsafe {
                 match self.config.tuning {
                     Tuning::Bounded => self.zone.free_some::<P>(order, oldest),
-                    _ => Given { done: oldest.len(), refused: self.zone.free_bulk::<P>(order, oldest) },
+                    _ => BulkGiven { done: oldest.len(), refused: self.zone.free_bulk::<P>(order, oldest) },
                 }
             };
             debug_assert_eq!(given.refused, 0, "blocks on a list are marked as listed");

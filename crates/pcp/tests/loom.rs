@@ -18,7 +18,7 @@ use pageblock_buddy::{FreeError, Zone, ZoneConfig, ZoneStorage};
 use pageblock_frame::sync::PerCpuPtr;
 use pageblock_frame::{AllocFlags, Carver, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, Platform, ZoneKind};
 use pageblock_pcp::model::{BATCH, Depot, Hand};
-use pageblock_pcp::{PcpConfig, PcpLists, PcpRef, Reclaim, Sizing};
+use pageblock_pcp::{PcpConfig, PcpLists, PcpRef, ReclaimActivity, Sizing};
 
 loom::thread_local! {
     static CPU: Cell<u32> = Cell::new(0);
@@ -332,7 +332,7 @@ fn an_owner_that_answers_sees_the_new_sizes() {
     static OLD: AtomicUsize = AtomicUsize::new(0);
     explore(|| {
         let fixture = Fixture::<false>::new();
-        let other = spawn(&fixture, 1, |f| f.lists.set_reclaim(Reclaim::Active));
+        let other = spawn(&fixture, 1, |f| f.lists.set_reclaim(ReclaimActivity::Active));
         // Two blocks, the room of a list, and a batch, which is one, while memory is reclaimed.
         let limit = fixture.on(0, |f| {
             f.lists.handle_kick();

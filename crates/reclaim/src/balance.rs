@@ -3,9 +3,9 @@
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Order, ZoneKind};
 
-use crate::config::Config;
+use crate::config::ReclaimConfig;
 use crate::kswapd::Wanted;
-use crate::zone::{MarkTest, WithBoost, ZoneView};
+use crate::zone::{MarkTest, ReclaimZone, WithBoost};
 
 /// Blocks of an order that compaction needs in free frames before it can make one, doubled (`compact_gap()`).
 ///
@@ -19,7 +19,13 @@ pub const fn compact_gap(order: Order) -> u64 {
 }
 
 /// Whether a zone has its high watermark and `gap` more, against requests limited to `limit` (`zone_balanced()`).
-pub(crate) fn zone_balanced<Z: ZoneView>(config: &Config, zone: &Z, order: Order, gap: u64, limit: ZoneKind) -> bool {
+pub(crate) fn zone_balanced<Z: ReclaimZone>(
+    config: &ReclaimConfig,
+    zone: &Z,
+    order: Order,
+    gap: u64,
+    limit: ZoneKind,
+) -> bool {
     let mark = zone.with_boost().high.saturating_add(gap);
     if !zone.watermark_ok(&MarkTest::new(order, mark, limit)) {
         return false;
@@ -31,8 +37,8 @@ pub(crate) fn zone_balanced<Z: ZoneView>(config: &Config, zone: &Z, order: Order
 
 /// Whether a node is balanced for blocks of `order` in zones up to `limit` (`pgdat_balanced()`). `given_up` says of a
 /// zone that nothing can be reclaimed there. A node without such zones is.
-pub(crate) fn node_balanced<Z: ZoneView>(
-    config: &Config,
+pub(crate) fn node_balanced<Z: ReclaimZone>(
+    config: &ReclaimConfig,
     zones: &[Z],
     wanted: Wanted,
     given_up: impl Fn(&Z) -> bool,
@@ -56,7 +62,7 @@ pub(crate) fn node_balanced<Z: ZoneView>(
 /// Whether tasks may go on to reclaim for themselves, or should wait for kswapd first: more than half of the min
 /// watermarks of the zones up to Normal is free (`allow_direct_reclaim()`, 6.1). `reclaimable` says how many frames of
 /// a zone could be freed.
-pub(crate) fn reserve_ok<Z: ZoneView>(zones: &[Z], reclaimable: impl Fn(&Z) -> u64) -> bool {
+pub(crate) fn reserve_ok<Z: ReclaimZone>(zones: &[Z], reclaimable: impl Fn(&Z) -> u64) -> bool {
     let (mut min, mut free) = (0u64, 0u64);
     let counted = |zone: &&Z| zone.kind() <= ZoneKind::Normal && zone.managed() > 0 && reclaimable(zone) > 0;
     for zone in zones.iter().filter(counted) {

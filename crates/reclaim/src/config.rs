@@ -6,12 +6,12 @@ use crate::history::{BalanceGap, BalancedRule, ClassZone, ListsBy};
 /// When kswapd works, and when a request stops.
 ///
 /// ```
-/// use pageblock_reclaim::Config;
-/// assert_eq!(Config::default(), Config::linux_6_1());
-/// assert!(Config::new().boost);
+/// use pageblock_reclaim::ReclaimConfig;
+/// assert_eq!(ReclaimConfig::default(), ReclaimConfig::linux_6_1());
+/// assert!(ReclaimConfig::new().boost);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct ReclaimConfig {
     /// Unit that has its own LRU lists.
     #[cfg(feature = "history")]
     pub lists: ListsBy,
@@ -46,7 +46,7 @@ pub struct Config {
     pub retries_until_all_unreclaimable: bool,
 }
 
-impl Config {
+impl ReclaimConfig {
     /// The best known of everything.
     #[must_use]
     pub const fn new() -> Self {
@@ -79,7 +79,7 @@ impl Config {
     }
 }
 
-impl Default for Config {
+impl Default for ReclaimConfig {
     fn default() -> Self {
         Self::new()
     }

@@ -10,13 +10,13 @@ vmstat! {
     /// The counters of a node's reclaim at one moment. Displays as lines of `/proc/vmstat`.
     ///
     /// ```
-    /// use pageblock_reclaim::VmStat;
-    /// let (mut sum, mut node) = (VmStat::default(), VmStat::default());
+    /// use pageblock_reclaim::ReclaimVmStat;
+    /// let (mut sum, mut node) = (ReclaimVmStat::default(), ReclaimVmStat::default());
     /// node.scan_kswapd = 40;
     /// sum.add(&node);
     /// assert!(sum.to_string().contains("pgscan_kswapd 40\n"));
     /// ```
-    pub struct VmStat {
+    pub struct ReclaimVmStat {
         /// Frames that kswapd's rounds looked at.
         scan_kswapd = "pgscan_kswapd",
         /// Frames that tasks' own rounds looked at.

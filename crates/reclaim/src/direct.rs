@@ -7,11 +7,11 @@ use pageblock_frame::trace::{CompactResult, Event, ReclaimEvent};
 use pageblock_frame::{COSTLY_ORDER, Gfp, Hooks, Order, Platform, ZoneKind};
 
 use crate::balance::compact_gap;
-use crate::config::Config;
+use crate::config::ReclaimConfig;
 use crate::counters::count;
 use crate::kswapd::{FreeFrames, Kswapd};
 use crate::unconfirmed::UnconfirmedProgress;
-use crate::zone::{MarkTest, WithBoost, ZoneView};
+use crate::zone::{MarkTest, ReclaimZone, WithBoost};
 
 /// Result of a pass of direct reclaim.
 ///
@@ -61,21 +61,21 @@ impl Progress {
 /// # }
 /// use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 /// use pageblock_frame::{Gfp, Order, ZoneKind};
-/// use pageblock_reclaim::{Config, Direct, ZoneView};
+/// use pageblock_reclaim::{ReclaimConfig, Direct, ReclaimZone};
 /// struct Miser;
 /// impl Reclaim for Miser {
 ///     fn shrink(&self, _: &Shrink) -> Shrunk { Shrunk::default() }
 /// }
-/// fn reclaim<Z: ZoneView>(zonelist: &[Z]) -> u64 {
+/// fn reclaim<Z: ReclaimZone>(zonelist: &[Z]) -> u64 {
 ///     let task = Direct {
 ///         zones: zonelist, nodes: &[], owner: &Miser,
 ///         order: Order::ZERO, limit: ZoneKind::Normal, gfp: Gfp::KERNEL,
 ///     };
-///     task.run::<Host>(&Config::linux_6_1()).reclaimed
+///     task.run::<Host>(&ReclaimConfig::linux_6_1()).reclaimed
 /// }
 /// # use pageblock_reclaim::{MarkTest, Marks};
 /// # struct Empty;
-/// # impl ZoneView for Empty {
+/// # impl ReclaimZone for Empty {
 /// #     fn node(&self) -> pageblock_frame::NodeId { pageblock_frame::NodeId::new(0) }
 /// #     fn kind(&self) -> ZoneKind { ZoneKind::Normal }
 /// #     fn managed(&self) -> u64 { 100 }
@@ -129,19 +129,19 @@ impl<P: Platform> Drop for ReclaimScope<P> {
 
 /// A pass under way.
 struct Pass<'a> {
-    config: &'a Config,
+    config: &'a ReclaimConfig,
     priority: u8,
     progress: Progress,
     /// For nodes without a thread.
     unconfirmed: UnconfirmedProgress,
 }
 
-impl<Z: ZoneView> Direct<'_, Z> {
+impl<Z: ReclaimZone> Direct<'_, Z> {
     /// Reclaims at falling priority until a cluster is freed, compaction can take over, or all was looked at
     /// (`try_to_free_pages()`). At most 13 rounds a zone, and for orders above 0 some more while each frees something.
     ///
     /// Refused within reclaim ([`Hooks::enter_reclaim`]).
-    pub fn run<P: Platform>(&self, config: &Config) -> Progress {
+    pub fn run<P: Platform>(&self, config: &ReclaimConfig) -> Progress {
         let Some(_scope) = ReclaimScope::<P>::enter() else {
             return Progress { refused: true, ..Progress::default() };
         };
@@ -257,7 +257,7 @@ impl<Z: ZoneView> Direct<'_, Z> {
 
     /// Whether compaction has enough in a zone that more reclaim would be wasted: the block, or its high watermark and
     /// twice the block on top (`compaction_ready()`).
-    fn compaction_ready(&self, config: &Config, zone: &Z) -> bool {
+    fn compaction_ready(&self, config: &ReclaimConfig, zone: &Z) -> bool {
         match zone.compaction_suitable(self.order, self.limit) {
             None | Some(CompactResult::Skipped) => false,
             Some(CompactResult::Success) => true,
@@ -283,7 +283,7 @@ impl Kswapd {
     ///
     /// A request that may not enter file systems waits a second at most; others until the reserve is safe, within
     /// reason.
-    pub fn throttle<P: Platform, Z: ZoneView>(
+    pub fn throttle<P: Platform, Z: ReclaimZone>(
         &self,
         zones: &[Z],
         owner: &dyn Reclaim,

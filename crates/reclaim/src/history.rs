@@ -4,9 +4,9 @@
 
 use pageblock_frame::{Order, ZoneKind};
 
-use crate::config::Config;
+use crate::config::ReclaimConfig;
 use crate::shrink::{Refaults, ShrinkConfig};
-use crate::zone::{Marks, ZoneView};
+use crate::zone::{Marks, ReclaimZone};
 
 /// The index that adds no reserve: no zone keeps anything from requests for the lowest.
 pub(crate) const NO_RESERVE: ZoneKind = ZoneKind::Dma;
@@ -14,7 +14,7 @@ pub(crate) const NO_RESERVE: ZoneKind = ZoneKind::Dma;
 /// Unit that has its own LRU lists.
 ///
 /// ```
-/// assert_eq!(pageblock_reclaim::Config::linux_3_16().lists, pageblock_reclaim::ListsBy::Zone);
+/// assert_eq!(pageblock_reclaim::ReclaimConfig::linux_3_16().lists, pageblock_reclaim::ListsBy::Zone);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListsBy {
@@ -31,7 +31,7 @@ pub enum ListsBy {
 /// again (*Fair zone policy*).
 ///
 /// ```
-/// assert_eq!(pageblock_reclaim::Config::draft_2014_v4r8().class_zone, pageblock_reclaim::ClassZone::Ignored);
+/// assert_eq!(pageblock_reclaim::ReclaimConfig::draft_2014_v4r8().class_zone, pageblock_reclaim::ClassZone::Ignored);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClassZone {
@@ -46,7 +46,7 @@ pub enum ClassZone {
 /// When a node counts as balanced.
 ///
 /// ```
-/// assert_eq!(pageblock_reclaim::Config::default().balanced, pageblock_reclaim::BalancedRule::AnyZone);
+/// assert_eq!(pageblock_reclaim::ReclaimConfig::default().balanced, pageblock_reclaim::BalancedRule::AnyZone);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BalancedRule {
@@ -108,7 +108,7 @@ impl ClassZone {
     }
 }
 
-impl Config {
+impl ReclaimConfig {
     /// Linux 4.20 with the series of *Fragmentation avoidance and stalls*: boost, as in 5.0.
     #[must_use]
     pub const fn linux_4_20() -> Self {
@@ -191,8 +191,8 @@ impl Config {
 
 /// Whether enough of the zones are balanced, or given up: all, or for larger blocks zones that hold a quarter of the
 /// frames.
-pub(crate) fn enough_zones<'z, Z: ZoneView + 'z>(
-    config: &Config,
+pub(crate) fn enough_zones<'z, Z: ReclaimZone + 'z>(
+    config: &ReclaimConfig,
     mut eligible: impl Iterator<Item = &'z Z>,
     order: Order,
     balanced: impl Fn(&Z) -> bool,

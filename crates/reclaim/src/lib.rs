@@ -2,12 +2,12 @@
 //!
 //! Two actors share the work. A node's background thread, [`Kswapd`], is woken at the low watermark and works up to
 //! the high one. A task that fails even so reclaims for itself ([`Direct`]) and asks [`Retries`] whether to
-//! go on. Both see memory through two seams only: a [`ZoneView`] says how much is free and should be, and a
+//! go on. Both see memory through two seams only: a [`ReclaimZone`] says how much is free and should be, and a
 //! [`Reclaim`](pageblock_frame::reclaim::Reclaim) gives frames up. How old kernels did it is in the module `history`,
 //! behind the feature of that name.
 //!
 //! * [`Kswapd::wake`], [`Kswapd::wake_if_short`]: ask for memory, from any context. [`Kswapd::step`]: one bounded
-//!   piece of the thread's work, and the next action ([`Next`]).
+//!   piece of the thread's work, and the next action ([`KswapdNext`]).
 //! * [`Direct::run`]: rounds of falling priority over a zonelist. [`Kswapd::throttle`]: whether to wait for the thread
 //!   first.
 //! * [`Retries::again`], [`may_retry`]: the rules by which the allocator's slow path goes on or gives up.
@@ -47,18 +47,18 @@ mod unconfirmed;
 mod zone;
 
 pub use balance::compact_gap;
-pub use config::Config;
-pub use counters::VmStat;
+pub use config::ReclaimConfig;
+pub use counters::ReclaimVmStat;
 pub use direct::{Direct, Progress};
 #[cfg(feature = "history")]
 pub use history::{BalanceGap, BalancedRule, ClassZone, ListsBy};
-pub use kswapd::{Kswapd, NAP, Next, Wake};
+pub use kswapd::{Kswapd, KswapdNext, NAP, Wake};
 pub use retry::{Attempt, MAX_RECLAIM_RETRIES, Retries, may_retry};
 pub use shrink::{
-    Area, Evicted, Mapped, Outcome, PageOwner, Refaults, ShrinkConfig, ShrinkStat, Shrinker, Slab, Victim, ZoneScan,
-    ZoneSpan, inactive_is_low,
+    Area, AreaScan, AreaSpan, Evicted, Mapped, PageOutcome, PageOwner, Refaults, ShrinkConfig, ShrinkStat, Shrinker,
+    Slab, Victim, inactive_is_low,
 };
-pub use zone::{MarkTest, Marks, WithBoost, ZoneView};
+pub use zone::{MarkTest, Marks, ReclaimZone, WithBoost};
 
 /// The README's program.
 #[cfg(doctest)]

@@ -2,10 +2,10 @@
 
 use pageblock_frame::ZoneKind;
 
-use crate::config::Config;
+use crate::config::ReclaimConfig;
 use crate::zone::Marks;
 
-impl Config {
+impl ReclaimConfig {
     pub(crate) const fn by_zone(&self) -> bool {
         false
     }

@@ -3,9 +3,9 @@
 use pageblock_frame::reclaim::Reclaim;
 use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, Order, ZoneKind};
 
-use crate::config::Config;
+use crate::config::ReclaimConfig;
 use crate::direct::Progress;
-use crate::zone::{MarkTest, WithBoost, ZoneView};
+use crate::zone::{MarkTest, ReclaimZone, WithBoost};
 
 /// Passes of direct reclaim in a row without progress, after which a request gives up (`MAX_RECLAIM_RETRIES`).
 pub const MAX_RECLAIM_RETRIES: u32 = 16;
@@ -20,15 +20,15 @@ const MAX_UNCONFIRMED: u32 = 64;
 ///
 /// ```
 /// use pageblock_frame::{Gfp, Order};
-/// use pageblock_reclaim::{Config, may_retry};
+/// use pageblock_reclaim::{ReclaimConfig, may_retry};
 /// let huge = Order::new(9).unwrap();
-/// assert!(may_retry(&Config::linux_6_1(), Order::ZERO, Gfp::KERNEL, 0));
-/// assert!(!may_retry(&Config::linux_6_1(), huge, Gfp::KERNEL, 0));
-/// assert!(may_retry(&Config::linux_3_13(), huge, Gfp::KERNEL | Gfp::RETRY_MAYFAIL, 511));
-/// assert!(!may_retry(&Config::linux_3_13(), huge, Gfp::KERNEL | Gfp::RETRY_MAYFAIL, 512));
+/// assert!(may_retry(&ReclaimConfig::linux_6_1(), Order::ZERO, Gfp::KERNEL, 0));
+/// assert!(!may_retry(&ReclaimConfig::linux_6_1(), huge, Gfp::KERNEL, 0));
+/// assert!(may_retry(&ReclaimConfig::linux_3_13(), huge, Gfp::KERNEL | Gfp::RETRY_MAYFAIL, 511));
+/// assert!(!may_retry(&ReclaimConfig::linux_3_13(), huge, Gfp::KERNEL | Gfp::RETRY_MAYFAIL, 512));
 /// ```
 #[must_use]
-pub const fn may_retry(config: &Config, order: Order, gfp: Gfp, reclaimed: u64) -> bool {
+pub const fn may_retry(config: &ReclaimConfig, order: Order, gfp: Gfp, reclaimed: u64) -> bool {
     if gfp.contains(Gfp::NORETRY) {
         return false;
     }
@@ -94,9 +94,9 @@ impl Retries {
     /// then, in Linux, is the killing of a process.
     ///
     /// Whether the request's flags permit it at all is [`may_retry`]'s to say.
-    pub fn again<Z: ZoneView>(
+    pub fn again<Z: ReclaimZone>(
         &mut self,
-        config: &Config,
+        config: &ReclaimConfig,
         zonelist: &[Z],
         owner: &dyn Reclaim,
         attempt: &Attempt,

@@ -59,10 +59,10 @@ impl MarkTest {
 ///
 /// ```
 /// use pageblock_frame::{NodeId, ZoneKind};
-/// use pageblock_reclaim::{MarkTest, Marks, ZoneView, WithBoost};
+/// use pageblock_reclaim::{MarkTest, Marks, ReclaimZone, WithBoost};
 /// /// 100 frames, of which 20 are free; nothing is reserved.
 /// struct Small;
-/// impl ZoneView for Small {
+/// impl ReclaimZone for Small {
 ///     fn node(&self) -> NodeId { NodeId::new(0) }
 ///     fn kind(&self) -> ZoneKind { ZoneKind::Normal }
 ///     fn managed(&self) -> u64 { 100 }
@@ -77,7 +77,7 @@ impl MarkTest {
 /// }
 /// assert_eq!(Small.with_boost(), Marks { min: 12, low: 14, high: 16 });
 /// ```
-pub trait ZoneView {
+pub trait ReclaimZone {
     /// Node that the zone belongs to.
     fn node(&self) -> NodeId;
 
@@ -118,9 +118,9 @@ pub trait ZoneView {
 ///
 /// ```
 /// # use pageblock_frame::{NodeId, ZoneKind};
-/// # use pageblock_reclaim::{MarkTest, Marks, ZoneView};
+/// # use pageblock_reclaim::{MarkTest, Marks, ReclaimZone};
 /// # struct Empty;
-/// # impl ZoneView for Empty {
+/// # impl ReclaimZone for Empty {
 /// #     fn node(&self) -> NodeId { NodeId::new(0) }
 /// #     fn kind(&self) -> ZoneKind { ZoneKind::Normal }
 /// #     fn managed(&self) -> u64 { 0 }
@@ -134,7 +134,7 @@ pub trait ZoneView {
 /// use pageblock_reclaim::WithBoost;
 /// assert_eq!(Empty.with_boost().high, 512);
 /// ```
-pub trait WithBoost: ZoneView {
+pub trait WithBoost: ReclaimZone {
     /// The watermarks, each raised by the boost.
     fn with_boost(&self) -> Marks {
         let (marks, boost) = (self.marks(), self.boost());
@@ -143,9 +143,9 @@ pub trait WithBoost: ZoneView {
     }
 }
 
-impl<Z: ZoneView + ?Sized> WithBoost for Z {}
+impl<Z: ReclaimZone + ?Sized> WithBoost for Z {}
 
-impl<Z: ZoneView + ?Sized> ZoneView for &Z {
+impl<Z: ReclaimZone + ?Sized> ReclaimZone for &Z {
     fn node(&self) -> NodeId {
         (**self).node()
     }

@@ -12,7 +12,7 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
-use pageblock_reclaim::{Config, Kswapd, MarkTest, Marks, Next, ZoneView};
+use pageblock_reclaim::{Kswapd, KswapdNext, MarkTest, Marks, ReclaimConfig, ReclaimZone};
 
 loom::lazy_static! {
     static ref TOKEN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
@@ -53,7 +53,7 @@ fn sleep() {
 /// A zone with plenty free: runs are short, and what matters is that they begin.
 struct Plenty;
 
-impl ZoneView for Plenty {
+impl ReclaimZone for Plenty {
     fn node(&self) -> NodeId {
         NodeId::new(0)
     }
@@ -113,10 +113,10 @@ fn serve(thread: &Kswapd, largest: Order) -> usize {
     let (mut now, mut runs) = (1, 0);
     loop {
         match thread.step::<Host, _>(&[Plenty], &Nobody, now) {
-            Next::Sleep { until: None } => sleep(),
+            KswapdNext::Sleep { until: None } => sleep(),
             // The nap is slept through at once, or cut short: a token left over only makes the next sleep shorter.
-            Next::Sleep { until: Some(until) } => now = until,
-            Next::WakeKcompactd { order, .. } => {
+            KswapdNext::Sleep { until: Some(until) } => now = until,
+            KswapdNext::WakeKcompactd { order, .. } => {
                 runs += 1;
                 if order == largest {
                     return runs;
@@ -131,7 +131,7 @@ fn serve(thread: &Kswapd, largest: Order) -> usize {
 fn a_request_is_served_whenever_it_comes() {
     static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
     explore(&EXECUTIONS, || {
-        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), Config::linux_6_1()));
+        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), ReclaimConfig::linux_6_1()));
         let asks = {
             let kswapd = kswapd.clone();
             thread::spawn(move || kswapd.wake::<Host>(Order::new(9).unwrap(), ZoneKind::Normal))
@@ -149,7 +149,7 @@ fn two_requests_one_after_the_other() {
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     static AWAKE: AtomicUsize = AtomicUsize::new(0);
     explore(&EXECUTIONS, || {
-        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), Config::linux_6_1()));
+        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), ReclaimConfig::linux_6_1()));
         let asks = {
             let kswapd = kswapd.clone();
             thread::spawn(move || {
@@ -170,7 +170,7 @@ fn two_requests_one_after_the_other() {
 fn two_tasks_ask_at_once() {
     static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
     explore(&EXECUTIONS, || {
-        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), Config::linux_6_1()));
+        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), ReclaimConfig::linux_6_1()));
         let asks: Vec<_> = [3, 5]
             .map(|order| {
                 let kswapd = kswapd.clone();
@@ -188,7 +188,7 @@ fn two_tasks_ask_at_once() {
 #[derive(Clone)]
 struct Counted(Arc<loom::sync::atomic::AtomicU64>);
 
-impl ZoneView for Counted {
+impl ReclaimZone for Counted {
     fn node(&self) -> NodeId {
         NodeId::new(0)
     }
@@ -235,7 +235,7 @@ impl Reclaim for Counted {
 fn the_thread_sees_the_shortage_for_which_it_was_asked() {
     static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
     explore(&EXECUTIONS, || {
-        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), Config::linux_6_1()));
+        let kswapd = Arc::new(Kswapd::new(NodeId::new(0), ReclaimConfig::linux_6_1()));
         let zone = Counted(Arc::new(loom::sync::atomic::AtomicU64::new(50)));
         let asks = {
             let (kswapd, zone) = (kswapd.clone(), zone.clone());
@@ -251,9 +251,9 @@ fn the_thread_sees_the_shortage_for_which_it_was_asked() {
             let next = kswapd.step::<Host, _>(&[zone.clone()], &zone, now);
             shrunk += kswapd.vmstat().steal_kswapd - before;
             match next {
-                Next::Sleep { until: None } => sleep(),
-                Next::Sleep { until: Some(until) } => now = until,
-                Next::WakeKcompactd { .. } => break,
+                KswapdNext::Sleep { until: None } => sleep(),
+                KswapdNext::Sleep { until: Some(until) } => now = until,
+                KswapdNext::WakeKcompactd { .. } => break,
                 _ => {}
             }
         }

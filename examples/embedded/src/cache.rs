@@ -4,7 +4,7 @@ use pageblock::{Gfp, NodeId, Order, Pfn, PfnRange, PhysAddr, ZoneKind};
 use pageblock_frame::reclaim::Shrink;
 use pageblock_frame::{DescFlags, Descriptor};
 use pageblock_lru::{Lru, LruList};
-use pageblock_reclaim::{Area, PageOwner, ShrinkConfig, Shrinker, Victim, ZoneSpan};
+use pageblock_reclaim::{Area, AreaSpan, PageOwner, ShrinkConfig, Shrinker, Victim};
 
 use crate::{FRAMES, Machine, RAM_FRAMES};
 
@@ -12,9 +12,9 @@ use crate::{FRAMES, Machine, RAM_FRAMES};
 static TABLE: [Descriptor; RAM_FRAMES] = [const { Descriptor::new() }; RAM_FRAMES];
 static LISTS: Lru<'static> = Lru::new(Pfn::new(0), &TABLE);
 const DMA_END: Pfn = PhysAddr::new(16 << 20).pfn_floor();
-static ZONES: [ZoneSpan; 2] = [
-    ZoneSpan { kind: ZoneKind::Dma, frames: PfnRange::new(Pfn::new(0), DMA_END) },
-    ZoneSpan { kind: ZoneKind::Dma32, frames: PfnRange::new(DMA_END, Pfn::new(RAM_FRAMES as u64)) },
+static ZONES: [AreaSpan; 2] = [
+    AreaSpan { kind: ZoneKind::Dma, frames: PfnRange::new(Pfn::new(0), DMA_END) },
+    AreaSpan { kind: ZoneKind::Dma32, frames: PfnRange::new(DMA_END, Pfn::new(RAM_FRAMES as u64)) },
 ];
 static AREAS: [Area<'static, 'static>; 1] = [Area::new(NodeId::new(0), &LISTS, &ZONES)];
 

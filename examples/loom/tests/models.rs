@@ -48,12 +48,12 @@ fn a_lookup_never_gets_a_frame_that_has_been_freed() {
 fn a_drain_beside_the_last_put_loses_nothing() {
     Model::that_meets(&["asked", "done at once"]).explore(|run| {
         let frames = run.boot(8);
-        let drain = |(frames, _): &Machine| frames.drain_cpu(CpuId::new(0)) == Ok(Drain::Requested);
+        let drain = |(frames, _): &Machine| frames.cpus().drain(CpuId::new(0)) == Ok(Drain::Requested);
         let asked = run.cpus(shared(frames), [|(_, shared)| shared.put(), drain]);
         run.met(if asked[1] { "asked" } else { "done at once" });
         // CPU 0 is here again, and answers.
-        frames.handle_kick();
-        assert_eq!(frames.drain_cpu(CpuId::new(0)), Ok(Drain::Done));
+        frames.cpus().handle_kick();
+        assert_eq!(frames.cpus().drain(CpuId::new(0)), Ok(Drain::Done));
         assert_eq!((frames.stats().free, frames.stats().listed), (8, 0));
     });
 }

@@ -78,7 +78,7 @@ impl Display for Outcome {
 
 /// Fills, scatters, asks, looks at every page, frees all.
 pub fn run() -> Outcome {
-    must("the CPU is back", FRAMES.come_online());
+    must("the CPU is back", FRAMES.cpus().come_online());
     let entries = || PAGES.0.iter().enumerate();
     for (index, entry) in entries() {
         let Ok(page) = FRAMES.alloc(Gfp::HIGHUSER_MOVABLE) else { break };
@@ -105,7 +105,7 @@ pub fn run() -> Outcome {
         held += 1;
         release(entry);
     }
-    must("the CPU is away", FRAMES.go_offline());
+    must("the CPU is away", FRAMES.cpus().go_offline());
     Outcome { held, moved }
 }
 

@@ -89,14 +89,15 @@ fn share() -> impl Display {
     machine::start_timer();
     work::run(memory::this_cpu());
     machine::stop_timer();
-    must("a CPU goes offline", FRAMES.go_offline());
+    must("a CPU goes offline", FRAMES.cpus().go_offline());
     ENDED.fetch_add(1, Ordering::AcqRel);
     work::Totals
 }
 
 /// Every frame is back, and every structure agrees with its bits.
 fn finish(free: u64) {
-    (0..CPUS as u32).for_each(|cpu| must("an offline CPU's lists are taken over", FRAMES.take_over(CpuId::new(cpu))));
+    (0..CPUS as u32)
+        .for_each(|cpu| must("an offline CPU's lists are taken over", FRAMES.cpus().take_over(CpuId::new(cpu))));
     FRAMES.drain();
     must("check", FRAMES.check());
     must("check of the lists", FRAMES.check_lists());

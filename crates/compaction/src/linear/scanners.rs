@@ -8,7 +8,7 @@ use pageblock_frame::{Order, Pfn, Platform};
 
 use crate::cluster::BLOCK;
 use crate::compactor::{Compactor, NOWHERE};
-use crate::config::Config;
+use crate::config::CompactionConfig;
 use crate::migration::{Migration, Sources};
 use crate::request::Request;
 use crate::targets::{Targets, WithheldTargets};
@@ -80,7 +80,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Scanners<'a, 'z, 'm, P, M> {
         }
     }
 
-    pub(crate) fn config(&self) -> &'a Config {
+    pub(crate) fn config(&self) -> &'a CompactionConfig {
         self.compactor.config()
     }
 

@@ -10,7 +10,7 @@ use pageblock_frame::{Order, PAGEBLOCK_ORDER, Pfn, Platform};
 use crate::choice::Blocker;
 use crate::cluster::BLOCK;
 use crate::compactor::Compactor;
-use crate::config::Config;
+use crate::config::CompactionConfig;
 use crate::migration::Migration;
 use crate::request::Request;
 use crate::targets::Targets;
@@ -69,7 +69,7 @@ impl<'a, 'z, 'm, P: Platform, M: Migrate> Run<'a, 'z, 'm, P, M> {
         }
     }
 
-    pub(super) fn config(&self) -> &'a Config {
+    pub(super) fn config(&self) -> &'a CompactionConfig {
         self.compactor.config()
     }
 

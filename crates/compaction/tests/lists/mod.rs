@@ -185,7 +185,8 @@ fn happened(counters: &[(&str, &AtomicUsize)]) {
 /// Takes the pair as the facade does for `alloc_contig_range`: nothing goes onto lists, what is there is asked for,
 /// and CPU 0 answers in its own time.
 fn take_pair(f: &Fixture) -> Result<(), ContigError> {
-    let compactor = Compactor::new(Config { largest_move: Order::ZERO, proactiveness: 0, ..Config::default() });
+    let compactor =
+        Compactor::new(CompactionConfig { largest_move: Order::ZERO, proactiveness: 0, ..CompactionConfig::default() });
     f.lists.begin_isolation();
     let result = compactor.alloc_contig_range::<TwoCpus, _>(&f.zone, f, PAIR, MigrateMode::SyncLight);
     f.withheld.store(false, Ordering::Relaxed);

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use pageblock_compaction::{
-    CompactZone, Compactor, Config, DirectRequest, Kcompactd, Kswapd, Next, Origin, Priority, Request, compact_zones,
+    CompactZone, CompactionConfig, Compactor, DirectRequest, Kcompactd, KswapdState, Next, Origin, Priority, Request,
+    compact_zones,
 };
 use pageblock_frame::migration::{Interrupt, Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::Event;
@@ -64,7 +65,7 @@ impl<'a> Injector<'a> {
     fn reenter(&self) {
         let zone = &self.scene.zone;
         let got = zone.alloc::<P>(order(0), MigrateType::Unmovable, AllocFlags::empty());
-        let inner = Compactor::new(Config::default());
+        let inner = Compactor::new(CompactionConfig::default());
         let outcome = inner.run::<P, _>(zone, self.inner(), &Request::command());
         assert_eq!(outcome.captured, None);
         let range = PfnRange::from_len(zone.base().add(512), 512);
@@ -149,7 +150,7 @@ fn each_call(name: &str, act: Act, step: u64, work: impl Fn(&Scene, &Injector<'_
             scene.owner.pin(*pfn, false);
             scene.owner.put_back(*pfn, order(0));
         }
-        let after = Compactor::new(Config::default());
+        let after = Compactor::new(CompactionConfig::default());
         let range = PfnRange::from_len(scene.zone.base().add(1024), 512);
         let taken = after.alloc_contig_range::<P, _>(&scene.zone, &scene.owner, range, MigrateMode::Sync);
         assert_eq!(taken, Ok(()), "{name}, call {at}");
@@ -185,7 +186,7 @@ fn runs_survive_every_call() {
 fn the_default_run_survives_every_call() {
     for act in ACTS {
         let calls = each_call(&format!("{act:?}"), act, 1, |scene, migrator| {
-            let outcome = Compactor::new(Config::default()).run::<P, _>(&scene.zone, migrator, &direct());
+            let outcome = Compactor::new(CompactionConfig::default()).run::<P, _>(&scene.zone, migrator, &direct());
             outcome.captured.into_iter().for_each(|pfn| scene.zone.free_simulated::<P>(pfn, order(9)).unwrap());
         });
         assert!(calls > 30, "{calls} calls show nothing");
@@ -197,7 +198,7 @@ fn a_range_survives_every_call() {
     for act in ACTS {
         each_call(&format!("{act:?}"), act, 1, |scene, migrator| {
             let range = PfnRange::from_len(scene.zone.base().add(1000), 600);
-            let compactor = Compactor::new(Config::default());
+            let compactor = Compactor::new(CompactionConfig::default());
             if compactor.alloc_contig_range::<P, _>(&scene.zone, migrator, range, MigrateMode::Sync).is_ok() {
                 scene.zone.free_range_simulated::<P>(range).unwrap();
             }
@@ -209,12 +210,12 @@ fn a_range_survives_every_call() {
 fn the_thread_survives_every_call() {
     for act in ACTS {
         each_call(&format!("{act:?}"), act, 11, |scene, migrator| {
-            let compactor = Compactor::new(Config::default());
+            let compactor = Compactor::new(CompactionConfig::default());
             let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
             let thread = Kcompactd::new(NodeId::new(0));
             thread.wake::<P>(order(9), ZoneKind::Movable);
             let steps = std::iter::from_fn(|| {
-                Some(catch_unwind(AssertUnwindSafe(|| thread.step::<P, _>(&zones, migrator, Kswapd::Asleep, 0))))
+                Some(catch_unwind(AssertUnwindSafe(|| thread.step::<P, _>(&zones, migrator, KswapdState::Asleep, 0))))
             });
             let mut unwound = None;
             for step in steps.take(10) {
@@ -318,7 +319,7 @@ fn no_event_that_unwinds_takes_a_block_with_it() {
     let mut captured = 0;
     for at in 0.. {
         let scene = scene();
-        let compactor = Compactor::new(Config::default());
+        let compactor = Compactor::new(CompactionConfig::default());
         let direct = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
         LEFT.set(Some(at));
         let result = catch_unwind(AssertUnwindSafe(|| {

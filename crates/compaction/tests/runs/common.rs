@@ -6,7 +6,7 @@ use pageblock_testkit::simulated::SimulatedZone;
 use std::collections::BTreeMap;
 
 use pageblock_buddy::{Zone, ZoneConfig, ZoneStorage};
-use pageblock_compaction::{Config, Patches, Search};
+use pageblock_compaction::{CompactionConfig, Patches, Search};
 use pageblock_frame::{AllocFlags, Carver, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneKind};
 use pageblock_testkit::host::Host;
 use pageblock_testkit::movables::{Disowned, Movables};
@@ -19,12 +19,13 @@ pub(crate) fn order(o: u8) -> Order {
 }
 
 /// Every configuration with a name.
-pub(crate) fn all_configs() -> Vec<(String, Config)> {
-    let mut all: Vec<_> =
-        (0..=6).map(|patches| (format!("3.13 patch {patches}"), Config::linux_3_13(Patches::first(patches)))).collect();
-    all.push(("6.1".into(), Config::linux_6_1()));
-    all.push(("6.1 linear".into(), Config { search: Search::Linear, ..Config::linux_6_1() }));
-    all.push(("default".into(), Config::default()));
+pub(crate) fn all_configs() -> Vec<(String, CompactionConfig)> {
+    let mut all: Vec<_> = (0..=6)
+        .map(|patches| (format!("3.13 patch {patches}"), CompactionConfig::linux_3_13(Patches::first(patches))))
+        .collect();
+    all.push(("6.1".into(), CompactionConfig::linux_6_1()));
+    all.push(("6.1 linear".into(), CompactionConfig { search: Search::Linear, ..CompactionConfig::linux_6_1() }));
+    all.push(("default".into(), CompactionConfig::default()));
     all
 }
 

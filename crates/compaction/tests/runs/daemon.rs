@@ -1,8 +1,8 @@
 //! Direct attempts over zones, deferral, and the compaction thread.
 
 use pageblock_compaction::{
-    CompactZone, Compactor, Config, DirectRequest, Got, Kcompactd, Kswapd, Next, Patches, Priority, accountable,
-    compact_zones, settle,
+    CompactZone, CompactionConfig, Compactor, DirectRequest, Got, Kcompactd, KswapdState, Next, Patches, Priority,
+    accountable, compact_zones, settle,
 };
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event};
 use pageblock_frame::{Gfp, MigrateType, NodeId, ZoneKind};
@@ -29,7 +29,7 @@ fn hopeless(blocks: u64) -> Scene {
 #[test]
 fn the_second_zone_serves() {
     let (first, second) = (hopeless(8), scattered(8));
-    let compactors = [Compactor::new(Config::default()), Compactor::new(Config::default())];
+    let compactors = [Compactor::new(CompactionConfig::default()), Compactor::new(CompactionConfig::default())];
     let zones = [
         CompactZone { zone: &first.zone, compactor: &compactors[0] },
         CompactZone { zone: &second.zone, compactor: &compactors[1] },
@@ -48,7 +48,7 @@ fn the_second_zone_serves() {
 #[test]
 fn failures_space_out() {
     let scene = hopeless(8);
-    let compactor = Compactor::new(Config::linux_6_1());
+    let compactor = Compactor::new(CompactionConfig::linux_6_1());
     let zone = CompactZone { zone: &scene.zone, compactor: &compactor };
     let request = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
     let mut ran = Vec::new();
@@ -67,7 +67,7 @@ fn failures_space_out() {
 #[test]
 fn before_3_18_only_the_allocation_counts() {
     let scene = hopeless(8);
-    let compactor = Compactor::new(Config::linux_3_13(Patches::ALL));
+    let compactor = Compactor::new(CompactionConfig::linux_3_13(Patches::ALL));
     let zone = CompactZone { zone: &scene.zone, compactor: &compactor };
     let request = DirectRequest::new(order(9), Gfp::HIGHUSER_MOVABLE, Priority::SyncLight);
     let outcome = compact_zones::<P, _>([zone], &request, &scene.owner);
@@ -75,14 +75,19 @@ fn before_3_18_only_the_allocation_counts() {
     settle::<P>(zone, &request, &outcome, Got::Nothing);
     assert!(compactor.deferral().is_deferred(order(9)));
     // What was deferred is no stall.
-    settle::<P>(zone, &request, &pageblock_compaction::Outcome::unstarted(CompactResult::Deferred), Got::Nothing);
+    settle::<P>(
+        zone,
+        &request,
+        &pageblock_compaction::CompactOutcome::unstarted(CompactResult::Deferred),
+        Got::Nothing,
+    );
     assert_eq!((compactor.vmstat().stall, compactor.vmstat().fail), (1, 1));
 }
 
 #[test]
 fn before_3_18_a_block_of_any_zone_ends_the_preferred_zones_deferral() {
     let (first, second) = (hopeless(8), scattered(8));
-    let old = || Compactor::new(Config::linux_3_13(Patches::ALL));
+    let old = || Compactor::new(CompactionConfig::linux_3_13(Patches::ALL));
     let compactors = [old(), old()];
     let zones = [
         CompactZone { zone: &first.zone, compactor: &compactors[0] },
@@ -106,10 +111,10 @@ fn before_3_18_a_block_of_any_zone_ends_the_preferred_zones_deferral() {
 #[test]
 fn the_thread_makes_a_block_and_sleeps() {
     let scene = scattered(16);
-    let compactor = Compactor::new(Config { proactiveness: 0, ..Config::default() });
+    let compactor = Compactor::new(CompactionConfig { proactiveness: 0, ..CompactionConfig::default() });
     let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
-    let step = |now| thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, now);
+    let step = |now| thread.step::<P, _>(&zones, &scene.owner, KswapdState::Asleep, now);
     assert_eq!(step(0), Next::Sleep { until: None });
     assert_eq!(scene.zone.counts().wholly_free, 0);
     thread.wake::<P>(order(9), ZoneKind::Normal);
@@ -132,48 +137,51 @@ fn the_thread_makes_a_block_and_sleeps() {
 #[test]
 fn proactive_compaction_follows_the_score() {
     let scene = scattered(32);
-    let compactor = Compactor::new(Config { proactiveness: 20, ..Config::default() });
+    let compactor = Compactor::new(CompactionConfig { proactiveness: 20, ..CompactionConfig::default() });
     let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
     // Memory is short: not now.
-    assert_eq!(thread.step::<P, _>(&zones, &scene.owner, Kswapd::Awake, 1), Next::Sleep { until: Some(500_000_001) });
+    assert_eq!(
+        thread.step::<P, _>(&zones, &scene.owner, KswapdState::Awake, 1),
+        Next::Sleep { until: Some(500_000_001) }
+    );
     assert_eq!(scene.zone.counts().wholly_free, 0);
     // Too early.
-    let _ = thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 2);
+    let _ = thread.step::<P, _>(&zones, &scene.owner, KswapdState::Asleep, 2);
     assert_eq!(scene.zone.counts().wholly_free, 0);
     // All free frames were scattered: compacted until a fifth of them is in whole pageblocks.
-    let next = thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 600_000_000);
+    let next = thread.step::<P, _>(&zones, &scene.owner, KswapdState::Asleep, 600_000_000);
     assert_eq!(next, Next::Sleep { until: Some(1_100_000_000) });
     assert_eq!(scene.zone.counts().wholly_free, 4);
     scene.verify();
     // Below the mark nothing is done.
     let moved = compactor.vmstat().migrate_success;
-    let _ = thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 2_000_000_000);
+    let _ = thread.step::<P, _>(&zones, &scene.owner, KswapdState::Asleep, 2_000_000_000);
     assert_eq!(compactor.vmstat().migrate_success, moved);
 }
 
 #[test]
 fn proactive_compaction_backs_off() {
     let scene = hopeless(32);
-    let compactor = Compactor::new(Config::linux_6_1());
+    let compactor = Compactor::new(CompactionConfig::linux_6_1());
     let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
-    let next = thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 0);
+    let next = thread.step::<P, _>(&zones, &scene.owner, KswapdState::Asleep, 0);
     assert_eq!(next, Next::Sleep { until: Some(32_000_000_000) });
     thread.look_now();
-    assert_ne!(thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, 5), next);
+    assert_ne!(thread.step::<P, _>(&zones, &scene.owner, KswapdState::Asleep, 5), next);
 }
 
 /// The default repeats a look in vain when another pageblock's worth is free in parts, and not before.
 #[test]
 fn a_look_in_vain_is_repeated_when_more_is_free() {
     let scene = hopeless(32);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     let zones = [CompactZone { zone: &scene.zone, compactor: &compactor }];
     let thread = Kcompactd::new(NodeId::new(0));
     let runs_at = |second: u64| {
         let now = second * 1_000_000_000;
-        let (next, events) = record(|| thread.step::<P, _>(&zones, &scene.owner, Kswapd::Asleep, now));
+        let (next, events) = record(|| thread.step::<P, _>(&zones, &scene.owner, KswapdState::Asleep, now));
         assert_eq!(next, Next::Sleep { until: Some(now + 500_000_000) });
         events.iter().filter(|event| matches!(event, Event::Compaction(CompactEvent::Begin(_)))).count()
     };
@@ -188,7 +196,7 @@ fn a_look_in_vain_is_repeated_when_more_is_free() {
 #[test]
 fn a_run_prints_as_a_trace() {
     let scene = scattered(8);
-    let compactor = Compactor::new(Config::linux_3_13(Patches::ALL));
+    let compactor = Compactor::new(CompactionConfig::linux_3_13(Patches::ALL));
     let request = pageblock_compaction::Request::direct(order(9), MigrateType::Movable, Priority::Async);
     let (_, events) = record(|| compactor.run::<P, _>(&scene.zone, &scene.owner, &request));
     let events: Vec<CompactEvent> =

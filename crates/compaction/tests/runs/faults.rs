@@ -4,7 +4,7 @@ use pageblock_testkit::simulated::SimulatedZone;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use pageblock_compaction::{Compactor, Config, Origin, Patches, Priority, Request};
+use pageblock_compaction::{CompactionConfig, Compactor, Origin, Patches, Priority, Request};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::{CompactEvent, Event};
 use pageblock_frame::{AllocFlags, MigrateType, Pfn, PfnRange, StateByte};
@@ -65,7 +65,8 @@ impl State {
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    let origin = select(&[Origin::Direct, Origin::Kswapd, Origin::Kcompactd, Origin::Proactive, Origin::Command][..]);
+    let origin =
+        select(&[Origin::Direct, Origin::KswapdState, Origin::Kcompactd, Origin::Proactive, Origin::Command][..]);
     let mode = select(&[MigrateMode::Async, MigrateMode::SyncLight, MigrateMode::Sync][..]);
     let kind = select(&[MigrateType::Movable, MigrateType::Movable, MigrateType::Unmovable][..]);
     (
@@ -85,9 +86,9 @@ fn request() -> impl Strategy<Value = Request> {
         })
 }
 
-fn config() -> impl Strategy<Value = Config> {
+fn config() -> impl Strategy<Value = CompactionConfig> {
     let flips = any::<[bool; 6]>();
-    (select(all_configs()), flips).prop_map(|((_, config), p)| Config {
+    (select(all_configs()), flips).prop_map(|((_, config), p)| CompactionConfig {
         // The patches are independent of one another.
         patches: Patches {
             trace_runs: true,
@@ -248,7 +249,7 @@ proptest! {
         let before = scene.contents();
         let free = scene.zone.free_frames();
         let faulty = Faulty::new(&scene.owner, script, || {});
-        let compactor = Compactor::new(Config::default());
+        let compactor = Compactor::new(CompactionConfig::default());
         let result = compactor.alloc_contig_range::<P, _>(&scene.zone, &faulty, range, MigrateMode::Sync);
         sound(&scene);
         scene.verify();
@@ -276,7 +277,7 @@ fn scanners_stay_inside_a_zone_that_does_not_begin_at_a_pageblock() {
                 });
                 scene.fill(MigrateType::Movable);
                 scene.free_where(|pfn| pfn < span.start.add(64) && pfn.as_u64() % 2 == 0);
-                let compactor = Compactor::new(Config { patches: Patches::first(6), ..config });
+                let compactor = Compactor::new(CompactionConfig { patches: Patches::first(6), ..config });
                 let ((), events) = record(|| {
                     // The second run begins where the first one ended.
                     let _ = compactor.run::<P, _>(&scene.zone, &scene.owner, &request);
@@ -302,7 +303,7 @@ fn a_movable_range_can_be_had_whole() {
     let before = scene.contents();
     let base = scene.zone.base();
     let range = PfnRange::new(base.add(700), base.add(1500));
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     compactor.alloc_contig_range::<P, _>(&scene.zone, &scene.owner, range, MigrateMode::Sync).unwrap();
     scene.verify();
     sound(&scene);

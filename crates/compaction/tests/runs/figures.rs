@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use pageblock_buddy::Watermarks;
-use pageblock_compaction::{Compactor, Config, ContigError, Era, Patches, Priority, Request, Search, VmStat};
+use pageblock_compaction::{
+    CompactionConfig, CompactionVmStat, Compactor, ContigError, Era, Patches, Priority, Request, Search,
+};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, ScanPositions};
@@ -14,7 +16,7 @@ use pageblock_testkit::host::record;
 
 use crate::common::{P, Scene, order};
 
-const LINEAR: Config = Config { search: Search::Linear, ..Config::linux_6_1() };
+const LINEAR: CompactionConfig = CompactionConfig { search: Search::Linear, ..CompactionConfig::linux_6_1() };
 
 /// A migrator that is busy with some pages and fails to move others; it counts the requests for each page.
 struct Reluctant<'a> {
@@ -87,7 +89,7 @@ fn a_page_that_fails_to_move_is_named() {
     scene.free_where(|pfn| block_of(&scene, pfn) >= 2);
     let stays = frame(&scene, 0, 77);
     let migrator = Reluctant { fails: vec![stays], ..Reluctant::new(&scene) };
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     let range = PfnRange::from_len(scene.zone.base(), 512);
     let result = compactor.alloc_contig_range::<P, _>(&scene.zone, &migrator, range, MigrateMode::Sync);
     assert_eq!(result, Err(ContigError::Unmovable(stays)));
@@ -100,7 +102,7 @@ fn a_page_that_fails_to_move_is_named() {
 #[test]
 fn pageblocks_without_movable_pages_are_scanned_a_block_at_a_time() {
     for (config, single) in
-        [(LINEAR, 64), (Config { era: Era { jump_free_blocks: false, ..LINEAR.era }, ..LINEAR }, 256)]
+        [(LINEAR, 64), (CompactionConfig { era: Era { jump_free_blocks: false, ..LINEAR.era }, ..LINEAR }, 256)]
     {
         let scene = Scene::new(5);
         // Two pageblocks with one block: the first is left out for its head, the second has nothing but tails. Then
@@ -126,7 +128,7 @@ fn the_migrate_scanner_begins_behind_pageblocks_that_it_may_not_use() {
         scene.zone.set_block_type::<P>(frame(&scene, block, 0), Unmovable).unwrap();
     }
     // The sixth patch would forget positions when the scanners meet.
-    let compactor = Compactor::new(Config { patches: Patches::first(5), ..LINEAR });
+    let compactor = Compactor::new(CompactionConfig { patches: Patches::first(5), ..LINEAR });
     let request = Request::direct(order(9), Movable, Priority::Async);
     let at = second_run(&scene, &compactor, &request);
     assert!(at.migrate >= frame(&scene, 4, 0), "{at}");
@@ -166,7 +168,7 @@ fn a_pageblock_with_a_busy_page_is_not_chosen_again() {
     let busy: Vec<_> = (0..8).map(|block| frame(&scene, block, 101)).collect();
     let migrator = Reluctant { busy: busy.clone(), ..Reluctant::new(&scene) };
     let request = Request::direct(order(9), Movable, Priority::SyncLight);
-    let outcome = Compactor::new(Config::default()).run::<P, _>(&scene.zone, &migrator, &request);
+    let outcome = Compactor::new(CompactionConfig::default()).run::<P, _>(&scene.zone, &migrator, &request);
     assert_eq!((outcome.result, outcome.counts.migrated), (CompactResult::Complete, 0));
     // Once as its pageblock is read, and once more when notes are looked at.
     let asked = migrator.asked.borrow();
@@ -192,7 +194,7 @@ fn a_group_with_a_pageblock_that_cannot_be_emptied_is_left_before_a_page_is_aske
     scene.free_where(|pfn| pfn.as_u64() % 2 == 1);
     let migrator = Reluctant::new(&scene);
     let request = Request::direct(order(10), Movable, Priority::SyncLight);
-    let outcome = Compactor::new(Config::default()).run::<P, _>(&scene.zone, &migrator, &request);
+    let outcome = Compactor::new(CompactionConfig::default()).run::<P, _>(&scene.zone, &migrator, &request);
     assert_eq!((outcome.result, outcome.counts.migrated), (CompactResult::Complete, 0));
     assert!(outcome.counts.migrate_scanned > 0);
     assert!(migrator.asked.borrow().is_empty(), "{:?}", migrator.asked.borrow());
@@ -210,7 +212,7 @@ fn five_free(o: u8) -> Scene {
 /// A block that is there; memory that is short; memory that is scattered. How scattered, only costly orders ask.
 #[test]
 fn whether_a_run_would_help_is_told_by_marks_and_by_fragmentation() {
-    let compactor = Compactor::new(Config::linux_6_1());
+    let compactor = Compactor::new(CompactionConfig::linux_6_1());
     let of = |scene: &Scene, o| compactor.suitable::<P>(&scene.zone, order(o), ZoneKind::Normal);
     let marks = |min, low| Watermarks { min, low, high: low };
     assert_eq!(of(&Scene::new(4), 9), CompactResult::Success);
@@ -238,8 +240,8 @@ fn whether_a_run_would_help_is_told_by_marks_and_by_fragmentation() {
 
 #[test]
 fn each_part_of_the_cost_has_its_weight() {
-    let of = |change: fn(&mut VmStat)| {
-        let mut stat = VmStat::default();
+    let of = |change: fn(&mut CompactionVmStat)| {
+        let mut stat = CompactionVmStat::default();
         change(&mut stat);
         stat.cost()
     };

@@ -1,6 +1,6 @@
 //! A pageblock that could not be emptied is not read again for the same answer.
 
-use pageblock_compaction::{Compactor, Config, Outcome, Priority, Request};
+use pageblock_compaction::{CompactOutcome, CompactionConfig, Compactor, Priority, Request};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::trace::CompactResult;
 
@@ -26,7 +26,7 @@ fn obstructed(kernels: bool) -> Scene {
     scene
 }
 
-fn run(scene: &Scene, compactor: &Compactor, request: &Request) -> Outcome {
+fn run(scene: &Scene, compactor: &Compactor, request: &Request) -> CompactOutcome {
     let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, request);
     scene.verify();
     outcome
@@ -40,7 +40,7 @@ fn direct() -> Request {
 fn one_frame_is_looked_at_where_one_was_in_the_way() {
     for kernels in [true, false] {
         let scene = obstructed(kernels);
-        let compactor = Compactor::new(Config::default());
+        let compactor = Compactor::new(CompactionConfig::default());
         let first = run(&scene, &compactor, &direct());
         assert_eq!((first.result, first.counts.migrated), (CompactResult::Complete, 0));
         assert!(first.counts.migrate_scanned >= 257 * BLOCKS, "{kernels}: {:?}", first.counts);
@@ -62,7 +62,7 @@ fn one_frame_is_looked_at_where_one_was_in_the_way() {
 #[test]
 fn a_page_that_is_not_lent_ends_the_reading_of_its_pageblock() {
     let scene = obstructed(false);
-    let outcome = run(&scene, &Compactor::new(Config::default()), &direct());
+    let outcome = run(&scene, &Compactor::new(CompactionConfig::default()), &direct());
     assert_eq!((outcome.result, outcome.counts.migrated), (CompactResult::Complete, 0));
     // The page is the 258th: with it the 64 frames that are read together, and none behind them.
     assert_eq!(outcome.counts.migrate_scanned, 320 * BLOCKS);
@@ -71,7 +71,7 @@ fn a_page_that_is_not_lent_ends_the_reading_of_its_pageblock() {
 #[test]
 fn what_is_no_longer_in_the_way_is_seen() {
     let scene = obstructed(false);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     assert_eq!(run(&scene, &compactor, &direct()).result, CompactResult::Complete);
     // The number of free frames stays the same: only a run that believes no note can know.
     scene.owner.pin(scene.zone.base().add(3 * 512 + 257), false);
@@ -83,7 +83,7 @@ fn what_is_no_longer_in_the_way_is_seen() {
 #[test]
 fn a_kernel_frame_that_is_freed_is_no_obstacle() {
     let scene = obstructed(true);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     assert_eq!(run(&scene, &compactor, &direct()).result, CompactResult::Complete);
     scene.free_where(|pfn| pfn == scene.zone.base().add(5 * 512 + 257));
     let outcome = run(&scene, &compactor, &direct());
@@ -94,7 +94,7 @@ fn a_kernel_frame_that_is_freed_is_no_obstacle() {
 #[test]
 fn smaller_blocks_have_notes_of_their_own() {
     let scene = obstructed(true);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     assert_eq!(run(&scene, &compactor, &direct()).result, CompactResult::Complete);
     let small = Request::direct(order(4), Movable, Priority::SyncLight);
     assert_eq!(run(&scene, &compactor, &small).result, CompactResult::Success);

@@ -1,7 +1,7 @@
 //! What each patch of the series of 2013 (*Memory compaction efficiency improvements*) changes, seen from outside:
 //! before and after.
 
-use pageblock_compaction::{Compactor, Config, Era, Origin, Outcome, Patches, Priority, Request};
+use pageblock_compaction::{CompactOutcome, CompactionConfig, Compactor, Era, Origin, Patches, Priority, Request};
 use pageblock_frame::migration::MigrateMode;
 use pageblock_frame::trace::{CompactEvent, CompactResult, Event, ScanPositions};
 use pageblock_frame::{MigrateType, Pfn};
@@ -10,7 +10,7 @@ use pageblock_testkit::host::record;
 use crate::common::{P, Scene, order};
 
 fn compactor(patches: Patches) -> Compactor {
-    Compactor::new(Config::linux_3_13(patches))
+    Compactor::new(CompactionConfig::linux_3_13(patches))
 }
 
 fn request() -> Request {
@@ -18,7 +18,7 @@ fn request() -> Request {
 }
 
 /// A run, and where its scanners began.
-fn run(scene: &Scene, compactor: &Compactor, request: &Request) -> (Outcome, Option<ScanPositions>) {
+fn run(scene: &Scene, compactor: &Compactor, request: &Request) -> (CompactOutcome, Option<ScanPositions>) {
     let (outcome, events) = record(|| compactor.run::<P, _>(&scene.zone, &scene.owner, request));
     scene.verify();
     let begin =
@@ -150,7 +150,7 @@ fn patch_6_scanners_that_met_begin_anew() {
 fn the_reclaim_thread_arms_no_flush() {
     let scene = pinned(8);
     let compactor = compactor(Patches::ALL);
-    let (outcome, _) = run(&scene, &compactor, &Request { origin: Origin::Kswapd, ..request() });
+    let (outcome, _) = run(&scene, &compactor, &Request { origin: Origin::KswapdState, ..request() });
     assert_eq!(outcome.result, CompactResult::Complete);
     assert!(!compactor.reset_if_due::<P>(&scene.zone));
 }
@@ -160,8 +160,8 @@ fn since_3_16_each_mode_has_a_position() {
     for split_positions in [false, true] {
         let scene = pinned(8);
         let config = {
-            let before = Config::linux_3_13(Patches::first(5));
-            Config { era: Era { split_positions, ..before.era }, ..before }
+            let before = CompactionConfig::linux_3_13(Patches::first(5));
+            CompactionConfig { era: Era { split_positions, ..before.era }, ..before }
         };
         let compactor = Compactor::new(config);
         let (outcome, _) = run(&scene, &compactor, &Request { mode: MigrateMode::Async, ..request() });

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Scene, all_configs, order};
 use pageblock_buddy::Patience;
-use pageblock_compaction::{Compactor, Config, Origin, Patches, Priority, Request};
+use pageblock_compaction::{CompactionConfig, Compactor, Origin, Patches, Priority, Request};
 use pageblock_frame::MigrateType::{Movable, Unmovable};
 use pageblock_frame::Pfn;
 use pageblock_frame::trace::CompactResult;
@@ -68,7 +68,7 @@ fn every_order_can_be_made() {
             let outcome = Compactor::new(config).run::<common::P, _>(&scene.zone, &scene.owner, &request);
             scene.verify();
             // At order 1 the fragmentation index is exactly the threshold: 3.13 does not try.
-            if config == Config::default() || (2..=9).contains(&o) {
+            if config == CompactionConfig::default() || (2..=9).contains(&o) {
                 assert_eq!(outcome.result, CompactResult::Success, "{name} order {o}: {outcome:?}");
             }
             if let Some(pfn) = outcome.captured {
@@ -88,7 +88,7 @@ fn the_default_moves_the_least() {
     scene.free_every(2);
     let base = scene.zone.base();
     scene.free_where(|pfn| (20..21).contains(&((pfn.as_u64() - base.as_u64()) / 512)) && pfn.as_u64() % 64 != 1);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     let request = Request::direct(order(9), Movable, Priority::Async);
     let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &request);
     scene.verify();
@@ -102,7 +102,7 @@ fn a_command_compacts_until_nothing_is_gained() {
     let scene = Scene::new(32);
     scene.fill(Movable);
     scene.free_every(2);
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &Request::command());
     scene.verify();
     assert_eq!(outcome.result, CompactResult::Complete);
@@ -122,7 +122,7 @@ fn a_pinned_frame_keeps_its_pageblock() {
     for &pfn in &pinned {
         scene.owner.pin(pfn, true);
     }
-    let compactor = Compactor::new(Config::default());
+    let compactor = Compactor::new(CompactionConfig::default());
     let request = Request::direct(order(9), Movable, Priority::SyncFull);
     let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &request);
     scene.verify();
@@ -139,11 +139,11 @@ fn patches_one_and_two_change_no_result() {
         let scene = Scene::new(32);
         scene.fill(Movable);
         scene.free_every(2);
-        let compactor = Compactor::new(Config::linux_3_13(Patches::first(patches)));
+        let compactor = Compactor::new(CompactionConfig::linux_3_13(Patches::first(patches)));
         let outcome = compactor.run::<common::P, _>(
             &scene.zone,
             &scene.owner,
-            &Request { origin: Origin::Kswapd, ..Request::direct(order(9), Movable, Priority::SyncLight) },
+            &Request { origin: Origin::KswapdState, ..Request::direct(order(9), Movable, Priority::SyncLight) },
         );
         (outcome, scene.contents_by_place())
     };
@@ -173,7 +173,7 @@ fn pageblocks_of_other_types_are_filled_when_movable_ones_are_full() {
     for (free, foreign_targets) in [(300, true), (300, false), (200, true)] {
         let scene = crowded(free);
         let expected = foreign_targets && free >= 256;
-        let compactor = Compactor::new(Config { foreign_targets, ..Config::new() });
+        let compactor = Compactor::new(CompactionConfig { foreign_targets, ..CompactionConfig::new() });
         let request = Request::direct(order(9), Movable, Priority::SyncLight);
         let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &request);
         scene.verify();
@@ -191,7 +191,7 @@ fn pageblocks_of_other_types_are_filled_when_movable_ones_are_full() {
 #[test]
 fn proactive_runs_fill_no_pageblocks_of_other_types() {
     let scene = crowded(300);
-    let compactor = Compactor::new(Config::new());
+    let compactor = Compactor::new(CompactionConfig::new());
     let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &Request::proactive());
     assert_eq!((outcome.result, outcome.counts.migrated), (CompactResult::Complete, 0));
     scene.verify();
@@ -205,7 +205,7 @@ fn a_run_by_occupancy_needs_no_more_than_the_block() {
         scene.free_where(|pfn| (pfn.as_u64() - 0x1000) / 512 < 3 && pfn.as_u64() % 2 == 0);
         let marks = pageblock_buddy::Watermarks { min: 200, low: 250, high: 300 };
         scene.zone.set_watermarks(marks);
-        let compactor = Compactor::new(Config { exact_need, ..Config::new() });
+        let compactor = Compactor::new(CompactionConfig { exact_need, ..CompactionConfig::new() });
         let request = Request::direct(order(9), Movable, Priority::SyncLight);
         let outcome = compactor.run::<common::P, _>(&scene.zone, &scene.owner, &request);
         scene.verify();

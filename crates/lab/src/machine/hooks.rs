@@ -118,7 +118,7 @@ impl Hooks for Seat {
         self.machine().is_some_and(|machine| {
             let before = machine.schedule.current();
             Sim::set_cpu(cpu);
-            machine.memory.allocator().handle_kick();
+            machine.memory.allocator().cpus().handle_kick();
             machine.resume(before, machine.now());
             true
         })

@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 use pageblock_frame::reclaim::{FilePages, Reclaim, Shrink, Shrunk};
 use pageblock_frame::{DescFlags, NodeId, Order, Pfn, ZoneKind};
 use pageblock_lru::Swap;
-use pageblock_reclaim::{Mapped, Outcome, PageOwner, ShrinkStat, Slab, Victim, ZoneScan};
+use pageblock_reclaim::{AreaScan, Mapped, PageOutcome, PageOwner, ShrinkStat, Slab, Victim};
 
 use super::owner::{Name, Verdict};
 use super::process::swap_sector;
@@ -44,7 +44,7 @@ impl PageOwner for Pages {
         for page in pages {
             let name = machine.memory.holder(page.pfn()).name();
             match machine.give_up(page.pfn()) {
-                Outcome::Freed => {
+                PageOutcome::Freed => {
                     let evicted = page.evict();
                     machine.shadows.borrow_mut().leave(name, evicted);
                 }
@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// Its counts in one zone of a node.
-    pub(crate) fn zone_scan(&self, node: NodeId, kind: pageblock::ZoneKind) -> ZoneScan {
+    pub(crate) fn zone_scan(&self, node: NodeId, kind: pageblock::ZoneKind) -> AreaScan {
         self.shrinker.scan(node, kind)
     }
 
@@ -110,25 +110,25 @@ impl Machine {
         }
     }
 
-    fn give_up(&self, pfn: Pfn) -> Outcome {
+    fn give_up(&self, pfn: Pfn) -> PageOutcome {
         let Some(name) = self.memory.holder(pfn).name() else {
             // Its name ended while it was off its list: only the scanner has it.
-            return Outcome::Freed;
+            return PageOutcome::Freed;
         };
         if let Name::File { file, index } = name
             && self.loading.borrow().has((file, index))
         {
-            return Outcome::Keep;
+            return PageOutcome::Keep;
         }
         match self.memory.give_up(pfn, name) {
-            Verdict::Freed => Outcome::Freed,
+            Verdict::Freed => PageOutcome::Freed,
             Verdict::Dirty => self.write_out(pfn, name),
-            Verdict::Referenced | Verdict::Writeback | Verdict::Kept => Outcome::Keep,
+            Verdict::Referenced | Verdict::Writeback | Verdict::Kept => PageOutcome::Keep,
         }
     }
 
     /// Begins to write one page for reclaim: to its file, or to swap.
-    fn write_out(&self, pfn: Pfn, name: Name) -> Outcome {
+    fn write_out(&self, pfn: Pfn, name: Name) -> PageOutcome {
         let sector = match name {
             Name::File { file, index } => self.files.borrow().sector(super::FileId(file), index),
             Name::Anon { process, page } => swap_sector(process, page),
@@ -138,7 +138,7 @@ impl Machine {
             Name::Anon { .. } => self.start_swapping(pfn),
         };
         if !started {
-            return Outcome::Keep;
+            return PageOutcome::Keep;
         }
         let anon = matches!(name, Name::Anon { .. });
         let mut tally = self.tally.borrow_mut();
@@ -149,6 +149,6 @@ impl Machine {
         }
         drop(tally);
         self.submit(vec![(sector.0, pfn)]);
-        Outcome::Written
+        PageOutcome::Written
     }
 }

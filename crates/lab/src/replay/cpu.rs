@@ -108,7 +108,7 @@ impl Hooks for Recorded {
     fn kick(&self, cpu: CpuId) -> bool {
         let Some(seat) = seat() else { return false };
         let before = CPU.replace(cpu.index() as u32);
-        seat.allocator.handle_kick();
+        seat.allocator.cpus().handle_kick();
         CPU.set(before);
         true
     }

@@ -141,7 +141,7 @@ fn page() -> String {
     table(
         p,
         "`CompactionConfig`",
-        &settings("compaction/src/config.rs", "pub struct Config", field),
+        &settings("compaction/src/config.rs", "pub struct CompactionConfig", field),
         &defaults(&CompactionConfig::new()),
     );
     let switches = |of| settings("compaction/src/era.rs", of, switch);
@@ -150,7 +150,7 @@ fn page() -> String {
     table(
         p,
         "`ReclaimConfig`",
-        &settings("reclaim/src/config.rs", "pub struct Config", field),
+        &settings("reclaim/src/config.rs", "pub struct ReclaimConfig", field),
         &defaults(&ReclaimConfig::new()),
     );
     table(

@@ -2,7 +2,7 @@
 //! of the unevictable list.
 
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Event, HUGE_FRAMES, Lru, LruList, Tally, Unevictable};
+use pageblock_lru::{HUGE_FRAMES, Lru, LruEvent, LruList, Tally, Unevictable};
 
 const FORMS: [Unevictable; 2] = [Unevictable::Linked, Unevictable::Counted];
 const SIX: [u32; 6] = [0, 1, 2, 3, 4, 5];
@@ -51,14 +51,14 @@ fn locking_moves_every_page_and_counts_it_once() {
         let lru = locked(&table, form);
         sound(&lru, [0, 0, 0, 0, 6], 6);
         assert!(!table[3].flags().contains(DescFlags::ACTIVE));
-        assert_eq!([Event::Mlocked, Event::Culled].map(|event| lru.counters().event(event)), [6, 6]);
+        assert_eq!([LruEvent::Mlocked, LruEvent::Culled].map(|event| lru.counters().event(event)), [6, 6]);
         assert_eq!(lru.hold().lock_pages(&SIX), Tally::default(), "they are locked");
         table[3].store_refs(2); // a file page's mapping, and the page cache
         let tally = lru.hold().unlock_pages(&SIX);
         assert_eq!(tally, Tally { cleared: 6, rescued: 6, ..Tally::default() }, "{form:?}");
         tally.count(lru.counters());
         sound(&lru, [5, 0, 1, 0, 0], 0);
-        assert_eq!([Event::Munlocked, Event::Rescued].map(|event| lru.counters().event(event)), [6, 6]);
+        assert_eq!([LruEvent::Munlocked, LruEvent::Rescued].map(|event| lru.counters().event(event)), [6, 6]);
     }
 }
 
@@ -76,7 +76,7 @@ fn a_page_off_its_list_is_unlocked_and_counts_as_stranded() {
             let tally = lru.hold().unlock_pages(&[0]);
             assert_eq!(tally, Tally { cleared: frames, stranded: frames, ..Tally::default() }, "{form:?}");
             tally.count(lru.counters());
-            assert_eq!([Event::Munlocked, Event::Stranded].map(|event| lru.counters().event(event)), [0, frames]);
+            assert_eq!([LruEvent::Munlocked, LruEvent::Stranded].map(|event| lru.counters().event(event)), [0, frames]);
             assert!(!table[0].flags().contains(DescFlags::MLOCKED));
             // Put back, it finds the evictable list.
             assert!(lru.add(Pfn::new(0)));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Batch, Event, IsolateError, Lru, LruList, Lrus, Pagevecs};
+use pageblock_lru::{Batch, Lru, LruEvent, LruIsolateError, LruList, Lrus, Pagevecs};
 use proptest::prelude::*;
 
 const NODES: usize = 2;
@@ -212,8 +212,8 @@ fn order(lru: &Lru<'_>, list: LruList) -> Vec<usize> {
 fn isolate(oracle: &mut Oracle, lru: &Lru<'_>, page: usize) {
     let this = &oracle.pages[page];
     let expected = match (this.refs(), this.listed) {
-        (0, _) => Err(IsolateError::Free),
-        (_, false) => Err(IsolateError::NotOnLru),
+        (0, _) => Err(LruIsolateError::Free),
+        (_, false) => Err(LruIsolateError::NotOnLru),
         _ => Ok(()),
     };
     assert_eq!(lru.isolate(pfn(page)), expected);
@@ -343,9 +343,9 @@ proptest! {
                 prop_assert_eq!(lrus.page(pfn(page)).unwrap().refs(), this.refs());
             }
             prop_assert_eq!(&freed, &oracle.freed);
-            prop_assert_eq!(lrus.event(Event::Rescued), oracle.rescued);
-            prop_assert_eq!(lrus.event(Event::Culled), oracle.culled);
-            prop_assert_eq!(lrus.event(Event::Cleared), oracle.cleared);
+            prop_assert_eq!(lrus.event(LruEvent::Rescued), oracle.rescued);
+            prop_assert_eq!(lrus.event(LruEvent::Culled), oracle.culled);
+            prop_assert_eq!(lrus.event(LruEvent::Cleared), oracle.cleared);
         }
     }
 }

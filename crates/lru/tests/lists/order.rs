@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Batch, Event, HUGE_FRAMES, IsolateError, Lru, LruList, Lrus, Pagevecs, Swap, Unevictable};
+use pageblock_lru::{Batch, HUGE_FRAMES, Lru, LruEvent, LruIsolateError, LruList, Lrus, Pagevecs, Swap, Unevictable};
 
 fn table(frames: usize) -> Vec<Descriptor> {
     let table: Vec<Descriptor> = (0..frames).map(|_| Descriptor::new()).collect();
@@ -88,9 +88,9 @@ fn a_page_locked_while_isolated_goes_to_the_unevictable_list() {
     lru.counters().add_mlocked(1);
     assert!(!lru.put_back(Pfn::new(0)));
     assert_eq!(lru.all_frames(), [0, 0, 0, 0, 1]);
-    assert_eq!(lru.counters().event(Event::Culled), 1);
+    assert_eq!(lru.counters().event(LruEvent::Culled), 1);
     assert!(lru.release(Pfn::new(0))); // freed while locked
-    assert_eq!((lru.counters().nr_mlock(), lru.counters().event(Event::Cleared)), (0, 1));
+    assert_eq!((lru.counters().nr_mlock(), lru.counters().event(LruEvent::Cleared)), (0, 1));
     assert_eq!(lru.check(), Ok(()));
 }
 
@@ -105,9 +105,9 @@ fn pages_without_references_are_stepped_over() {
     let mut out = ArrayVec::<Pfn, 1>::new();
     let scan = lru.isolate_tail(LruList::InactiveAnon, 5, &mut out);
     assert_eq!((scan.scanned, scan.taken, out[0]), (2, 1, Pfn::new(1)));
-    assert_eq!(lru.isolate(Pfn::new(0)), Err(IsolateError::Free));
-    assert_eq!(lru.isolate(Pfn::new(1)), Err(IsolateError::NotOnLru));
-    assert_eq!(lru.isolate(Pfn::new(3)), Err(IsolateError::OutOfRange));
+    assert_eq!(lru.isolate(Pfn::new(0)), Err(LruIsolateError::Free));
+    assert_eq!(lru.isolate(Pfn::new(1)), Err(LruIsolateError::NotOnLru));
+    assert_eq!(lru.isolate(Pfn::new(3)), Err(LruIsolateError::OutOfRange));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_page_that_returns_within_the_working_set_becomes_active() {
     assert!(!table[6].flags().contains(DescFlags::ACTIVE));
     lru.readmit(Pfn::new(5), soon);
     assert!(table[5].flags().contains(DescFlags::ACTIVE | DescFlags::WORKINGSET));
-    assert_eq!((lru.counters().event(Event::Refault), lru.counters().event(Event::RefaultActivate)), (2, 1));
+    assert_eq!((lru.counters().event(LruEvent::Refault), lru.counters().event(LruEvent::RefaultActivate)), (2, 1));
 }
 
 #[test]

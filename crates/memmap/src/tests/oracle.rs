@@ -115,7 +115,7 @@ fn reservations() -> impl Strategy<Value = Vec<PhysRange>> {
 }
 
 fn agrees(map: &RegionMap, oracle: &Oracle) -> Result<(), TestCaseError> {
-    let list = |set: &mut dyn Iterator<Item = crate::FrameRun>| -> Vec<u64> {
+    let list = |set: &mut dyn Iterator<Item = crate::MapRun>| -> Vec<u64> {
         set.flat_map(|run| run.range.start.as_u64()..run.range.end.as_u64()).collect()
     };
     let expect = |test: &dyn Fn(usize) -> bool| -> Vec<u64> {

@@ -17,7 +17,7 @@ fn every_map_gives_the_frames_that_the_oracle_says() {
         let top = map.pieces.iter().map(|piece| piece.start + piece.len).max().unwrap_or(0).div_ceil(4096);
         let regions: RegionMap = RegionMap::build(map.pieces.iter().map(region), &[], MapOptions::new()).unwrap();
         let expected: Vec<_> = usable(map.pieces, top).iter_ones().map(|frame| frame as u64).collect();
-        let frames = |run: pageblock_memmap::FrameRun| run.range.start.as_u64()..run.range.end.as_u64();
+        let frames = |run: pageblock_memmap::MapRun| run.range.start.as_u64()..run.range.end.as_u64();
         assert_eq!(regions.usable().flat_map(frames).collect::<Vec<_>>(), expected, "{}", map.name);
         assert_eq!(regions.check(), Ok(()), "{}", map.name);
     }

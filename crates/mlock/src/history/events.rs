@@ -1,6 +1,6 @@
 //! Counts that wait, as in Linux's per-CPU event counters.
 
-use pageblock_lru::{Event, Lru};
+use pageblock_lru::{Lru, LruEvent};
 
 /// Events of one CPU that wait to be counted, as Linux's per-CPU event counters do: for the two list sets met last.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ impl<'a, 'm> Waiting<'a, 'm> {
 
     fn flush(&mut self) {
         if let Some(lru) = self.lru.take() {
-            lru.counters().count_some(Event::Munlocked, core::mem::take(&mut self.munlocked));
-            lru.counters().count_some(Event::Stranded, core::mem::take(&mut self.stranded));
+            lru.counters().count_some(LruEvent::Munlocked, core::mem::take(&mut self.munlocked));
+            lru.counters().count_some(LruEvent::Stranded, core::mem::take(&mut self.stranded));
         }
     }
 }
@@ -32,7 +32,7 @@ impl<'a, 'm> Waiting<'a, 'm> {
 impl<'a, 'm> Events<'a, 'm> {
     /// Counts frames that lost `MLOCKED`: `Munlocked`, or `Stranded`.
     #[inline]
-    pub(super) fn cleared(&mut self, lru: &'a Lru<'m>, event: Event, frames: u64) {
+    pub(super) fn cleared(&mut self, lru: &'a Lru<'m>, event: LruEvent, frames: u64) {
         if !self.waiting[0].is_for(lru) {
             self.waiting.swap(0, 1);
             if !self.waiting[0].is_for(lru) {
@@ -41,7 +41,7 @@ impl<'a, 'm> Events<'a, 'm> {
             }
         }
         let mine = &mut self.waiting[0];
-        if matches!(event, Event::Stranded) { mine.stranded += frames } else { mine.munlocked += frames }
+        if matches!(event, LruEvent::Stranded) { mine.stranded += frames } else { mine.munlocked += frames }
     }
 
     /// Hands the counts over.

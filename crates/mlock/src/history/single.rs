@@ -4,7 +4,7 @@ use core::hint::black_box;
 
 use pageblock_frame::sync::spin_hint;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Batch, Event, HUGE_FRAMES, Lru, LruList, Lrus, frames_of, maybe_shared};
+use pageblock_lru::{Batch, HUGE_FRAMES, Lru, LruEvent, LruList, Lrus, frames_of, maybe_shared};
 
 use super::events::Events;
 use crate::context::Context;
@@ -176,7 +176,7 @@ pub(super) fn settle<'a, 'm, S: AddressSpace>(space: &S, on: OnLru<'a, 'm>, pins
     let OnLru { lru, pfn, page } = on;
     let flags = page.flags();
     if !maybe_shared(flags, page.refs(), pins) || !relock_if_shared(space, lru, pfn, page) {
-        events.cleared(lru, Event::Munlocked, frames_of(flags));
+        events.cleared(lru, LruEvent::Munlocked, frames_of(flags));
     }
 }
 
@@ -187,7 +187,7 @@ pub(super) fn failed<'a, 'm, S: AddressSpace>(space: &S, on: OnLru<'a, 'm>, even
     let OnLru { lru, pfn, page } = on;
     let flags = page.flags();
     let stranded = flags.contains(DescFlags::UNEVICTABLE);
-    events.cleared(lru, if stranded { Event::Stranded } else { Event::Munlocked }, frames_of(flags));
+    events.cleared(lru, if stranded { LruEvent::Stranded } else { LruEvent::Munlocked }, frames_of(flags));
     if maybe_shared(flags, page.refs(), 1)
         && relock_if_shared(space, lru, pfn, page)
         && let Some(index) = lru.index_of(pfn)
@@ -236,7 +236,7 @@ pub(super) fn lock_one<S: AddressSpace, const N: usize>(
         let before = page.set_flags(DescFlags::MLOCKED);
         if !before.contains(DescFlags::MLOCKED) {
             lru.counters().add_mlocked(frames_of(before) as i64);
-            lru.counters().count(Event::Mlocked, frames_of(before));
+            lru.counters().count(LruEvent::Mlocked, frames_of(before));
             if lru.isolate(pfn).is_ok() && lru.put_back(pfn) {
                 space.free(pfn);
             }

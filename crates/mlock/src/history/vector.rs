@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
-use pageblock_lru::{Event, Lru, LruGuard, Lrus, maybe_shared};
+use pageblock_lru::{Lru, LruEvent, LruGuard, Lrus, maybe_shared};
 
 use super::events::Events;
 use super::single::{Found, OnLru, PageLock, Place, failed, follow, huge, put_back, referenced, settle};
@@ -323,7 +323,7 @@ fn put_back_fast<'a, 'm, S: AddressSpace, const N: usize>(
     context: &Context<'a, 'm, N>,
     events: &mut Events<'a, 'm>,
 ) {
-    events.cleared(lru, Event::Munlocked, pages.len() as u64);
+    events.cleared(lru, LruEvent::Munlocked, pages.len() as u64);
     if !context.steps.one_reference {
         for pfn in pages.iter() {
             // The walk's reference; the isolation's remains.

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use pageblock_frame::{DescFlags, Descriptor, Pfn};
 use pageblock_lru::{Lru, LruList, Lrus, Unevictable};
 use pageblock_mlock::{
-    AddressSpace, Area, AreaState, FaultError, Levels, MarkError, PageTable, SoftTable, SoftTableGuard, Span, Vpn, Walk,
+    AddressSpace, AreaState, FaultError, Levels, LockedArea, MarkError, PageTable, SoftTable, SoftTableGuard, Span,
+    Vpn, Walk,
 };
 
 /// First page of the address space: a table ends within it.
@@ -160,7 +161,7 @@ impl PageTable for Machine<'_> {
 }
 
 impl AddressSpace for Machine<'_> {
-    fn area(&self, at: Vpn) -> Option<Area> {
+    fn area(&self, at: Vpn) -> Option<LockedArea> {
         let slots = self.slots.lock().unwrap();
         let index = usize::try_from(at.as_u64().checked_sub(BASE)?).ok()?;
         let this = (*slots.get(index)?)?;
@@ -168,7 +169,7 @@ impl AddressSpace for Machine<'_> {
         let before = slots[..index].iter().rev().take_while(|slot| like(slot)).count();
         let after = slots[index..].iter().take_while(|slot| like(slot)).count();
         let start = Vpn::new(at.as_u64() - before as u64);
-        Some(Area { span: Span::new(start, at.add(after as u64)), state: this.state })
+        Some(LockedArea { span: Span::new(start, at.add(after as u64)), state: this.state })
     }
 
     fn mark(&self, part: Span, state: AreaState) -> Result<(), MarkError> {

@@ -3,7 +3,7 @@
 use pageblock_frame::Pfn;
 use pageblock_lru::{LruList, Pagevecs, Unevictable};
 use pageblock_mlock::{
-    Accounting, AddressSpace, Area, AreaState, Context, Entry, FaultError, Levels, MarkError, PageTable,
+    Accounting, AddressSpace, AreaState, Context, Entry, FaultError, Levels, LockedArea, MarkError, PageTable,
     SoftTableGuard, Span, Steps, Table, Vpn, Walk, mlock_pages, munlock_pages,
 };
 
@@ -104,7 +104,7 @@ impl PageTable for Folded<'_> {
 }
 
 impl AddressSpace for Folded<'_> {
-    fn area(&self, at: Vpn) -> Option<Area> {
+    fn area(&self, at: Vpn) -> Option<LockedArea> {
         AddressSpace::area(&self.0, at)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::common::{BASE, FRAMES, Machine, PAGES, frame, nodes, tables};
 use pageblock_frame::{DescFlags, Pfn};
-use pageblock_lru::{Event, Pagevecs, Unevictable};
+use pageblock_lru::{LruEvent, Pagevecs, Unevictable};
 use pageblock_mlock::{
     AreaState, Cause, Context, FaultError, MarkError, SpanError, Steps, Stopped, Vpn, mlock, munlock,
 };
@@ -176,8 +176,8 @@ fn run(machine: &Machine<'_>, oracle: &mut Oracle, op: &Op, off: &mut Vec<Pfn>) 
 /// `pgmlocked` is what was unlocked since, one way or the other, and what is still locked.
 fn events(machine: &Machine<'_>) -> (u64, u64) {
     let lrus = machine.lrus();
-    let cleared = [Event::Munlocked, Event::Stranded, Event::Cleared].map(|event| lrus.event(event));
-    (lrus.event(Event::Mlocked), cleared.iter().sum::<u64>() + machine.mlocked().len() as u64)
+    let cleared = [LruEvent::Munlocked, LruEvent::Stranded, LruEvent::Cleared].map(|event| lrus.event(event));
+    (lrus.event(LruEvent::Mlocked), cleared.iter().sum::<u64>() + machine.mlocked().len() as u64)
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use pageblock_frame::sync::spin_hint;
 use pageblock_frame::{DescFlags, Pfn};
-use pageblock_lru::{Batch, Event, HUGE_FRAMES, LruList, Lrus, Pagevecs, Unevictable};
+use pageblock_lru::{Batch, HUGE_FRAMES, LruEvent, LruList, Lrus, Pagevecs, Unevictable};
 use pageblock_mlock::{
     Accounting, AddressSpace, AreaState, Cause, Context, Mapping, MlockBatch, Placement, SoftArea, SoftTable, Span,
     Steps, Vpn, clear_mlocked, mlock, mlock_pages, mlock_pages_counted, munlock, munlock_pages, munlock_pages_counted,
@@ -56,13 +56,13 @@ fn a_page_that_somebody_else_has_is_stranded_and_rescued_later() {
         vecs.drain(machine.lrus(), &mut |_| unreachable!());
         machine.check(&off);
         let event = |event| machine.lrus().event(event);
-        assert_eq!((event(Event::Munlocked), event(Event::Stranded)), (37, 3), "{steps:?}");
-        assert_eq!(event(Event::Rescued), 37);
+        assert_eq!((event(LruEvent::Munlocked), event(LruEvent::Stranded)), (37, 3), "{steps:?}");
+        assert_eq!(event(LruEvent::Rescued), 37);
         for pfn in off {
             assert!(!machine.lrus().of(pfn).unwrap().put_back(pfn));
         }
         machine.check(&[]);
-        assert_eq!((event(Event::Rescued), machine.lrus().nr_mlock()), (40, 0));
+        assert_eq!((event(LruEvent::Rescued), machine.lrus().nr_mlock()), (40, 0));
     }
 }
 
@@ -139,14 +139,14 @@ fn an_unmapped_page_is_cleared_and_one_freed_while_locked_is_repaired() {
     for _ in 0..2 {
         clear_mlocked(machine.lrus(), frame(1)); // once only
         assert!(!machine.lrus().page(frame(1)).unwrap().flags().contains(DescFlags::MLOCKED));
-        assert_eq!((machine.lrus().event(Event::Cleared), machine.lrus().nr_mlock()), (1, 3));
+        assert_eq!((machine.lrus().event(LruEvent::Cleared), machine.lrus().nr_mlock()), (1, 3));
         let node = machine.lrus().of(frame(1)).unwrap();
         assert_eq!(node.frames(LruList::InactiveAnon), 1, "it is evictable from then on");
     }
     assert!(machine.lrus().release(frame(1)));
     assert!(machine.lrus().release(frame(2)));
     machine.check(&[]);
-    assert_eq!(machine.lrus().event(Event::Cleared), 2);
+    assert_eq!(machine.lrus().event(LruEvent::Cleared), 2);
 }
 
 /// An address space of one huge page.
@@ -178,7 +178,7 @@ fn all_unlocked(machine: &Machine<'_>, steps: Steps) {
     assert_eq!(machine.lrus().nr_mlock(), 0, "{steps:?}");
     assert_eq!(machine.nodes[0].all_frames(), [HUGE_FRAMES, 0, 0, 0, 0]);
     assert_eq!(machine.nodes[0].check(), Ok(()));
-    assert_eq!(machine.lrus().event(Event::Munlocked), HUGE_FRAMES);
+    assert_eq!(machine.lrus().event(LruEvent::Munlocked), HUGE_FRAMES);
     assert!(tables_quiet(machine));
 }
 
@@ -427,6 +427,7 @@ fn the_counted_form_locks_and_unlocks_by_counting() {
     munlock_pages_counted(&machine, span(40..50), &mut context, &mut batch);
     machine.check(&[]);
     assert_eq!((machine.lrus().nr_mlock(), batch.waiting()), (0, 0));
-    let events = [Event::Mlocked, Event::Munlocked, Event::Culled, Event::Rescued].map(|e| machine.lrus().event(e));
+    let events =
+        [LruEvent::Mlocked, LruEvent::Munlocked, LruEvent::Culled, LruEvent::Rescued].map(|e| machine.lrus().event(e));
     assert_eq!(events, [40; 4]);
 }

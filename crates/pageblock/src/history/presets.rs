@@ -1,9 +1,9 @@
 //! Configurations by Linux release: those on which the published figures were measured.
 
 use pageblock_buddy::{BoostRule, FairPolicy, Policy, WatermarkRule};
-use pageblock_compaction::{Config as CompactionConfig, Era, Patches, Search};
+use pageblock_compaction::{CompactionConfig, Era, Patches, Search};
 use pageblock_pcp::PcpConfig;
-use pageblock_reclaim::Config as ReclaimConfig;
+use pageblock_reclaim::ReclaimConfig;
 
 use super::SlowPath;
 use crate::config::{Config, ZoneSpreading};

@@ -1,6 +1,6 @@
 //! Direct compaction: the request moves blocks out of its way.
 
-use pageblock_compaction::{DirectRequest, Got, Migrate, Outcome, Priority, accountable, compact_zones, settle};
+use pageblock_compaction::{CompactOutcome, DirectRequest, Got, Migrate, Priority, accountable, compact_zones, settle};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Gfp, Hooks, MigrateType, Order, Pfn, Platform};
 
@@ -30,7 +30,7 @@ pub(super) fn attempt<P: Platform>(
     climb: &Climb<P>,
     (owner, scope): (&'static (dyn Migrate + Sync), ReclaimScope<P>),
     direct: DirectRequest,
-) -> (Option<Pfn>, Outcome) {
+) -> (Option<Pfn>, CompactOutcome) {
     let request = climb.request;
     let direct =
         DirectRequest { migrate_type: request.migrate_type, limit: request.limit, flags: climb.flags(), ..direct };

@@ -61,9 +61,9 @@ fn called() {
                 use_it(machine);
                 let held = machine.alloc_many(40, Gfp::ATOMIC, &mut [RawFrames::EMPTY; 40]).map(|set| set.frames());
                 assert!(held.is_err() || held == Ok(40));
-                machine.go_offline().unwrap();
+                machine.cpus().go_offline().unwrap();
                 machine.check().unwrap();
-                machine.come_online().unwrap();
+                machine.cpus().come_online().unwrap();
             });
             other.join().expect("a CPU works while another is in a callback");
         }

@@ -73,7 +73,7 @@ impl Hooks for FourCpus {
     fn kick(&self, cpu: CpuId) -> bool {
         let machine = KICKED.with(|kicked| kicked.borrow().clone());
         machine.is_some_and(|machine| {
-            on_cpu(cpu.index() as u32, || machine.handle_kick());
+            on_cpu(cpu.index() as u32, || machine.cpus().handle_kick());
             true
         })
     }

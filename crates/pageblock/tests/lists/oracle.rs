@@ -73,12 +73,12 @@ fn apply(driver: &mut Driver<Stack>, step: &Step) {
         Step::Run { cpu } => stack.cpu = cpu,
         Step::Drain => drop(on_cpu(stack.cpu, || stack.frames.drain())),
         Step::DrainOne { cpu } => {
-            let asked = on_cpu(stack.cpu, || stack.frames.drain_cpu(CpuId::new(cpu)));
+            let asked = on_cpu(stack.cpu, || stack.frames.cpus().drain(CpuId::new(cpu)));
             assert_eq!(asked.is_err(), cpu >= CPUS);
         }
         Step::Plug { cpu } => stack.plug(cpu),
         Step::TakeOver { cpu } => {
-            let taken = on_cpu(stack.cpu, || stack.frames.take_over(CpuId::new(cpu)));
+            let taken = on_cpu(stack.cpu, || stack.frames.cpus().take_over(CpuId::new(cpu)));
             assert_eq!(taken.is_ok(), stack.offline.get(cpu as usize) == Some(&true));
         }
         Step::Kicks { at_once } => answer_kicks(at_once.then(|| stack.frames.clone())),

@@ -73,16 +73,17 @@ impl Stack {
     /// Empties every list, the CPUs answering one after the other, whether anybody passes kicks on or not.
     pub(crate) fn drain(&self) {
         self.here(|frames| frames.drain());
-        (0..CPUS).for_each(|cpu| on_cpu(cpu, || self.frames.handle_kick()));
+        (0..CPUS).for_each(|cpu| on_cpu(cpu, || self.frames.cpus().handle_kick()));
         let offline = (0..CPUS).filter(|&cpu| self.offline[cpu as usize]);
-        offline.for_each(|cpu| self.frames.take_over(pageblock::CpuId::new(cpu)).unwrap());
+        offline.for_each(|cpu| self.frames.cpus().take_over(pageblock::CpuId::new(cpu)).unwrap());
         assert_eq!(self.frames.stats().listed, 0);
     }
 
     /// A CPU goes, or comes back if it was gone.
     pub(crate) fn plug(&mut self, cpu: u32) {
         let offline = &mut self.offline[cpu as usize];
-        let result = on_cpu(cpu, || if *offline { self.frames.come_online() } else { self.frames.go_offline() });
+        let result =
+            on_cpu(cpu, || if *offline { self.frames.cpus().come_online() } else { self.frames.cpus().go_offline() });
         assert_eq!(result, Ok(()));
         *offline = !*offline;
     }

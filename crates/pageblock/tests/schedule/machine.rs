@@ -207,7 +207,7 @@ impl<P: Platform> Scene<P> {
     fn interrupt(&self, kind: Interrupt) {
         self.count(|tally| tally.interrupts += 1);
         if kind == Interrupt::Kick {
-            return self.frames.handle_kick();
+            return self.frames.cpus().handle_kick();
         }
         for _ in 0..random(4) {
             if random(2) == 0 {
@@ -262,7 +262,7 @@ impl<P: Platform> Scene<P> {
             379 => self.contiguous(),
             380..388 => self.plug(),
             388..390 => drop(self.frames.drain()),
-            390..392 => drop(self.frames.drain_cpu(CpuId::new(random(CPUS) as u32))),
+            390..392 => drop(self.frames.cpus().drain(CpuId::new(random(CPUS) as u32))),
             392..395 => self.threads(),
             395 => drop(self.frames.compaction().all()),
             396 => self.add(),
@@ -380,9 +380,9 @@ impl<P: Platform> Scene<P> {
     fn plug(&self) {
         let cpu = CpuId::new(random(CPUS) as u32);
         match random(8) {
-            0 => self.count(|tally| tally.unplugged += u64::from(self.frames.go_offline().is_ok())),
-            1..4 => drop(self.frames.take_over(cpu)),
-            _ => drop(self.frames.come_online()),
+            0 => self.count(|tally| tally.unplugged += u64::from(self.frames.cpus().go_offline().is_ok())),
+            1..4 => drop(self.frames.cpus().take_over(cpu)),
+            _ => drop(self.frames.cpus().come_online()),
         }
     }
 
@@ -421,8 +421,8 @@ impl<P: Platform> Scene<P> {
     fn verify(&self) {
         for cpu in 0..CPUS {
             become_cpu(cpu);
-            let _ = self.frames.come_online();
-            self.frames.handle_kick();
+            let _ = self.frames.cpus().come_online();
+            self.frames.cpus().handle_kick();
             assert_eq!(this_cpu(), cpu);
         }
         (0..CPUS).for_each(|cpu| {

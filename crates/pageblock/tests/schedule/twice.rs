@@ -70,7 +70,7 @@ fn free_twice(seed: u64, by: Second) {
     };
     let second = || {
         if by == Second::Zone {
-            frames.go_offline().unwrap();
+            frames.cpus().go_offline().unwrap();
         }
         for number in 1..=BLOCKS {
             wait(|| round.number.get() == number);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pageblock_frame::{CpuId, Order, Pfn};
-use pageblock_pcp::{Reclaim, Sizes};
+use pageblock_pcp::{ReclaimActivity, Sizes};
 
 use crate::handler::visit;
 use crate::machine::{Fixture, migrate_type, order};
@@ -103,7 +103,7 @@ impl Thread {
             4 => lists.handle_kick(),
             5 => drop(lists.drain_cpu(CpuId::new(0))),
             6 => {
-                lists.set_reclaim(if self.random(2) == 0 { Reclaim::Active } else { Reclaim::Idle });
+                lists.set_reclaim(if self.random(2) == 0 { ReclaimActivity::Active } else { ReclaimActivity::Idle });
                 let batch = 1 + self.random(63) as u32;
                 lists.set_sizes(Sizes { batch, high: 6 * batch, high_max: 12 * batch }).unwrap();
                 lists.handle_kick();

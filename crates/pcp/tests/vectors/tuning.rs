@@ -1,7 +1,7 @@
 //! Batch, high, refills, and what an overflow gives back (Linux 4.9 to 6.1).
 
 use pageblock_frame::{MigrateType, Order};
-use pageblock_pcp::{PcpConfig, Reclaim, Sizing, Tuning, batch, high};
+use pageblock_pcp::{PcpConfig, ReclaimActivity, Sizing, Tuning, batch, high};
 
 use crate::machine::{FRAMES, Machine, order, sized};
 
@@ -136,13 +136,13 @@ fn a_list_without_high_keeps_nothing() {
 fn while_reclaim_is_active_lists_hold_four_batches() {
     for config in [PcpConfig::linux_5_14(), PcpConfig::linux_6_1(), PcpConfig::linux_6_7()] {
         let machine = sized(config, (63, 1000));
-        machine.lists.set_reclaim(Reclaim::Active);
+        machine.lists.set_reclaim(ReclaimActivity::Active);
         let pfns = machine.zone_blocks(Order::ZERO, Movable, 2000);
         for pfn in pfns {
             machine.free(pfn, Order::ZERO);
             assert!(machine.lists.frames() < 252, "{:?}", config.tuning);
         }
-        machine.lists.set_reclaim(Reclaim::Idle);
+        machine.lists.set_reclaim(ReclaimActivity::Idle);
         let pfns = machine.zone_blocks(Order::ZERO, Movable, 2000);
         let most = pfns.into_iter().map(|pfn| {
             machine.free(pfn, Order::ZERO);

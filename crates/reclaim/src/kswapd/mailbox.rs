@@ -3,7 +3,7 @@
 use pageblock_frame::sync::{AtomicU32, Ordering};
 use pageblock_frame::{Order, ZoneKind, const_unless_model};
 
-use crate::config::Config;
+use crate::config::ReclaimConfig;
 
 /// The thread sleeps, or is about to and has seen that there is nothing to do.
 const ASLEEP: u32 = 1 << 16;
@@ -39,7 +39,7 @@ impl Mailbox {
     }
 
     /// Asks; true if the thread must be woken.
-    pub(crate) fn post(&self, wanted: Wanted, config: &Config) -> bool {
+    pub(crate) fn post(&self, wanted: Wanted, config: &ReclaimConfig) -> bool {
         // Release: the thread that takes the request sees its cause. Acquire is not needed: the
         // caller does not act on the thread's results.
         let mut word = self.0.load(Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Mailbox {
 
 /// Joins a request to those before it. Since 4.8 the largest order and the highest zone win. Before, a larger order
 /// brought its zone along, and the lowest won (`wakeup_kswapd()`).
-fn merge(word: u32, wanted: Wanted, config: &Config) -> u32 {
+fn merge(word: u32, wanted: Wanted, config: &ReclaimConfig) -> u32 {
     let Wanted { order, limit } = wanted;
     let (asked, new) = (word & ORDER, u32::from(order.as_u8()) + 1);
     let (zone, limit) = ((word >> LIMIT_SHIFT) & ORDER, limit.index() as u32);
@@ -108,8 +108,8 @@ mod tests {
     fn only_the_first_request_wakes() {
         let mailbox = Mailbox::new();
         assert!(mailbox.is_asleep());
-        assert!(mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma32 }, &Config::new()));
-        assert!(!mailbox.post(Wanted { order: NINE, limit: ZoneKind::Dma }, &Config::new()));
+        assert!(mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma32 }, &ReclaimConfig::new()));
+        assert!(!mailbox.post(Wanted { order: NINE, limit: ZoneKind::Dma }, &ReclaimConfig::new()));
         assert!(!mailbox.sleep());
         assert_eq!(mailbox.take(), Some(Wanted { order: NINE, limit: ZoneKind::Dma32 }));
         assert_eq!(mailbox.take(), None);
@@ -120,11 +120,11 @@ mod tests {
     #[test]
     fn before_4_8_the_lowest_zone_of_larger_orders_won() {
         let mailbox = Mailbox::new();
-        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma }, &Config::linux_3_16());
+        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma }, &ReclaimConfig::linux_3_16());
         assert_eq!(mailbox.take(), Some(Wanted { order: Order::ZERO, limit: ZoneKind::Movable }));
-        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Normal }, &Config::linux_3_16());
-        mailbox.post(Wanted { order: NINE, limit: ZoneKind::Dma32 }, &Config::linux_3_16());
-        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma }, &Config::linux_3_16());
+        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Normal }, &ReclaimConfig::linux_3_16());
+        mailbox.post(Wanted { order: NINE, limit: ZoneKind::Dma32 }, &ReclaimConfig::linux_3_16());
+        mailbox.post(Wanted { order: Order::ZERO, limit: ZoneKind::Dma }, &ReclaimConfig::linux_3_16());
         assert_eq!(mailbox.take(), Some(Wanted { order: NINE, limit: ZoneKind::Dma32 }));
     }
 }

@@ -10,10 +10,10 @@ use pageblock_frame::sync::{AtomicU32, AtomicU64, Lock, Ordering};
 use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind, const_unless_model};
 
 use crate::balance::{node_balanced, reserve_ok};
-use crate::config::Config;
-use crate::counters::{Counters, VmStat};
+use crate::config::ReclaimConfig;
+use crate::counters::{Counters, ReclaimVmStat};
 use crate::unconfirmed::UnconfirmedProgress;
-use crate::zone::ZoneView;
+use crate::zone::ReclaimZone;
 use mailbox::Mailbox;
 pub(crate) use mailbox::Wanted;
 use rest::Nap;
@@ -29,12 +29,12 @@ const VAIN_SCANS: u64 = 6;
 /// The thread's next action.
 ///
 /// ```
-/// use pageblock_reclaim::Next;
-/// assert_ne!(Next::Again, Next::Sleep { until: None });
+/// use pageblock_reclaim::KswapdNext;
+/// assert_ne!(KswapdNext::Again, KswapdNext::Sleep { until: None });
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Next {
+pub enum KswapdNext {
     /// Call [`Kswapd::step`] again.
     Again,
     /// Compact the node asynchronously for a block of this order (before 4.6); then step again.
@@ -99,8 +99,8 @@ pub enum Wake {
 /// #     fn phys_to_virt(_: u64) -> NonNull<u8> { NonNull::dangling() }
 /// # }
 /// use pageblock_frame::{NodeId, Order, ZoneKind};
-/// use pageblock_reclaim::{Config, Kswapd};
-/// let thread = Kswapd::new(NodeId::new(0), Config::linux_6_1());
+/// use pageblock_reclaim::{ReclaimConfig, Kswapd};
+/// let thread = Kswapd::new(NodeId::new(0), ReclaimConfig::linux_6_1());
 /// assert!(thread.may_sleep() && !thread.is_awake());
 /// assert!(thread.wake::<Host>(Order::ZERO, ZoneKind::Normal)); // it slept
 /// assert!(!thread.wake::<Host>(Order::ZERO, ZoneKind::Normal)); // it is awake already
@@ -109,7 +109,7 @@ pub enum Wake {
 #[derive(Debug)]
 pub struct Kswapd {
     node: NodeId,
-    config: Config,
+    config: ReclaimConfig,
     mailbox: Mailbox,
     seat: Lock<Option<Run>>,
     active: AtomicU32,
@@ -123,7 +123,7 @@ impl Kswapd {
     const_unless_model! {
         /// Asleep.
         #[must_use]
-        pub const fn new(node: NodeId, config: Config) -> Self {
+        pub const fn new(node: NodeId, config: ReclaimConfig) -> Self {
             Self {
                 node,
                 config,
@@ -146,7 +146,7 @@ impl Kswapd {
 
     /// The rules that it works by.
     #[must_use]
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &ReclaimConfig {
         &self.config
     }
 
@@ -162,7 +162,7 @@ impl Kswapd {
 
     /// As [`wake`](Self::wake), but a thread that sleeps is left alone if the node does not need it
     /// (`wakeup_kswapd()`). `zones` are the node's, ascending.
-    pub fn wake_if_short<P: Platform, Z: ZoneView>(
+    pub fn wake_if_short<P: Platform, Z: ReclaimZone>(
         &self,
         zones: &[Z],
         owner: &dyn Reclaim,
@@ -211,7 +211,7 @@ impl Kswapd {
     }
 
     /// True if nothing can be reclaimed from a zone, as far as is known: six times its reclaimable frames were scanned
-    /// since one was freed (before 4.12). Always false where `Config::tracks_unreclaimable` is off.
+    /// since one was freed (before 4.12). Always false where `ReclaimConfig::tracks_unreclaimable` is off.
     #[must_use]
     pub fn is_unreclaimable(&self, kind: ZoneKind, reclaimable: u64) -> bool {
         let scanned = self.scanned.get(kind.index()).map_or(0, |scanned| scanned.load(Ordering::Relaxed));
@@ -220,23 +220,23 @@ impl Kswapd {
 
     /// True if tasks may reclaim for themselves now, rather than wait for this thread first: more than half of the
     /// reserve is there, or nothing can be freed (`allow_direct_reclaim()`, 6.1).
-    pub fn allows_direct<Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim) -> bool {
+    pub fn allows_direct<Z: ReclaimZone>(&self, zones: &[Z], owner: &dyn Reclaim) -> bool {
         self.is_hopeless() || reserve_ok(zones, |zone| owner.reclaimable(zone.node(), zone.kind()))
     }
 
     /// The counters.
     #[must_use]
-    pub fn vmstat(&self) -> VmStat {
+    pub fn vmstat(&self) -> ReclaimVmStat {
         self.counters.read()
     }
 
     /// Whether the node has enough free memory for blocks of `order` in zones up to `limit`. `zones` are the node's,
     /// ascending.
-    pub fn is_balanced<Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim, order: Order, limit: ZoneKind) -> bool {
+    pub fn is_balanced<Z: ReclaimZone>(&self, zones: &[Z], owner: &dyn Reclaim, order: Order, limit: ZoneKind) -> bool {
         node_balanced(&self.config, zones, Wanted { order, limit }, |zone| self.zone_unreclaimable(zone, owner))
     }
 
-    fn zone_unreclaimable<Z: ZoneView>(&self, zone: &Z, owner: &dyn Reclaim) -> bool {
+    fn zone_unreclaimable<Z: ReclaimZone>(&self, zone: &Z, owner: &dyn Reclaim) -> bool {
         self.config.tracks_unreclaimable()
             && self.is_unreclaimable(zone.kind(), owner.reclaimable(zone.node(), zone.kind()))
     }
@@ -265,13 +265,19 @@ impl Kswapd {
     ///
     /// Holds no lock while the reclaimer works. A second caller meanwhile, also from within the reclaimer, is told to
     /// sleep. If the reclaimer unwinds, the next step repeats the piece.
-    pub fn step<P: Platform, Z: ZoneView>(&self, zones: &[Z], owner: &dyn Reclaim, now: u64) -> Next {
-        let Some(run) = self.seat.lock().take() else { return Next::Sleep { until: None } };
+    pub fn step<P: Platform, Z: ReclaimZone>(&self, zones: &[Z], owner: &dyn Reclaim, now: u64) -> KswapdNext {
+        let Some(run) = self.seat.lock().take() else { return KswapdNext::Sleep { until: None } };
         let mut seat = Seat { thread: self, run };
         self.advance::<P, Z>(&mut seat.run, zones, owner, now)
     }
 
-    fn advance<P: Platform, Z: ZoneView>(&self, run: &mut Run, zones: &[Z], owner: &dyn Reclaim, now: u64) -> Next {
+    fn advance<P: Platform, Z: ReclaimZone>(
+        &self,
+        run: &mut Run,
+        zones: &[Z],
+        owner: &dyn Reclaim,
+        now: u64,
+    ) -> KswapdNext {
         match run.phase {
             Phase::Idle => self.look::<P, Z>(run, zones),
             Phase::Round => self.round(run, zones, owner),

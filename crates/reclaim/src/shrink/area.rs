@@ -12,12 +12,12 @@ use pageblock_lru::{Lru, LruList};
 ///
 /// ```
 /// use pageblock_frame::{Pfn, PfnRange, ZoneKind};
-/// use pageblock_reclaim::ZoneSpan;
-/// let dma = ZoneSpan { kind: ZoneKind::Dma, frames: PfnRange::new(Pfn::new(1), Pfn::new(4096)) };
+/// use pageblock_reclaim::AreaSpan;
+/// let dma = AreaSpan { kind: ZoneKind::Dma, frames: PfnRange::new(Pfn::new(1), Pfn::new(4096)) };
 /// assert!(dma.frames.contains(Pfn::new(4095)));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ZoneSpan {
+pub struct AreaSpan {
     /// The zone.
     pub kind: ZoneKind,
     /// Its frames, holes included.
@@ -27,13 +27,13 @@ pub struct ZoneSpan {
 /// Counts of scans in one zone, in frames. Displays as lines of `/proc/vmstat` without the zone's name.
 ///
 /// ```
-/// use pageblock_reclaim::ZoneScan;
-/// let zone = ZoneScan { scan_kswapd: 600, scan_direct: 400, steal_kswapd: 250, ..ZoneScan::default() };
+/// use pageblock_reclaim::AreaScan;
+/// let zone = AreaScan { scan_kswapd: 600, scan_direct: 400, steal_kswapd: 250, ..AreaScan::default() };
 /// assert_eq!(zone.velocity(2_000_000_000), 500); // a second
 /// assert_eq!(zone.efficiency(), 25); // percent
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ZoneScan {
+pub struct AreaScan {
     /// Looked at by the background thread.
     pub scan_kswapd: u64,
     /// Looked at by tasks.
@@ -46,7 +46,7 @@ pub struct ZoneScan {
     pub skipped: u64,
 }
 
-impl ZoneScan {
+impl AreaScan {
     /// Frames looked at a second, in so many nanoseconds; 0 for no time ("zone velocity" of mmtests).
     #[must_use]
     pub const fn velocity(&self, nanoseconds: u64) -> u64 {
@@ -69,7 +69,7 @@ impl ZoneScan {
     }
 }
 
-impl fmt::Display for ZoneScan {
+impl fmt::Display for AreaScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scan_kswapd, scan_direct, steal_kswapd, steal_direct, skipped } = self;
         writeln!(f, "pgscan_kswapd {scan_kswapd}\npgscan_direct {scan_direct}")?;
@@ -77,7 +77,7 @@ impl fmt::Display for ZoneScan {
     }
 }
 
-/// A [`ZoneScan`] that is being counted. Relaxed: statistics.
+/// A [`AreaScan`] that is being counted. Relaxed: statistics.
 #[derive(Debug)]
 pub(crate) struct Tally {
     scan: [AtomicU64; 2],
@@ -115,12 +115,12 @@ const fn index(actor: Actor) -> usize {
 /// ```
 /// use pageblock_frame::{Descriptor, NodeId, Pfn, PfnRange, ZoneKind};
 /// use pageblock_lru::Lru;
-/// use pageblock_reclaim::{Area, ZoneSpan};
+/// use pageblock_reclaim::{Area, AreaSpan};
 /// let table = [const { Descriptor::new() }; 64];
 /// let lru = Lru::new(Pfn::new(0), &table);
 /// let zones = [
-///     ZoneSpan { kind: ZoneKind::Dma32, frames: PfnRange::new(Pfn::new(0), Pfn::new(16)) },
-///     ZoneSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(16), Pfn::new(64)) },
+///     AreaSpan { kind: ZoneKind::Dma32, frames: PfnRange::new(Pfn::new(0), Pfn::new(16)) },
+///     AreaSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(16), Pfn::new(64)) },
 /// ];
 /// let node = Area::new(NodeId::new(0), &lru, &zones);
 /// assert_eq!(node.kind_of(Pfn::new(16)), Some(ZoneKind::Normal));
@@ -130,7 +130,7 @@ const fn index(actor: Actor) -> usize {
 pub struct Area<'a, 'm> {
     node: NodeId,
     lru: &'a Lru<'m>,
-    zones: &'a [ZoneSpan],
+    zones: &'a [AreaSpan],
     tallies: [Tally; ZoneKind::COUNT],
     pub(crate) cost: [AtomicU64; 2],
 }
@@ -139,7 +139,7 @@ impl<'a, 'm> Area<'a, 'm> {
     const_unless_model! {
         /// These lists of a node, which hold the pages of these zones.
         #[must_use]
-        pub const fn new(node: NodeId, lru: &'a Lru<'m>, zones: &'a [ZoneSpan]) -> Self {
+        pub const fn new(node: NodeId, lru: &'a Lru<'m>, zones: &'a [AreaSpan]) -> Self {
             Self {
                 node,
                 lru,
@@ -170,13 +170,13 @@ impl<'a, 'm> Area<'a, 'm> {
 
     /// Counts of scans in one of the zones.
     #[must_use]
-    pub fn scan(&self, kind: ZoneKind) -> ZoneScan {
+    pub fn scan(&self, kind: ZoneKind) -> AreaScan {
         let Some(Tally { scan: [kscan, dscan], steal: [ksteal, dsteal], skipped }) = self.tallies.get(kind.index())
         else {
-            return ZoneScan::default();
+            return AreaScan::default();
         };
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ZoneScan {
+        AreaScan {
             scan_kswapd: read(kscan),
             scan_direct: read(dscan),
             steal_kswapd: read(ksteal),

@@ -8,7 +8,7 @@ use pageblock_lru::frames_of;
 use super::area::Area;
 use super::events::add;
 use super::judge::{Verdict, judge};
-use super::owner::{CLUSTER, Cluster, Outcome, PageOwner, Victim};
+use super::owner::{CLUSTER, Cluster, PageOutcome, PageOwner, Victim};
 use super::{Part, Place, Shrinker};
 
 /// Frames of pages, as they are taken off a list.
@@ -219,7 +219,7 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
             match page.outcome() {
                 // One reference is the scanner's. A look at the page holds another for a moment, or its owner has
                 // not told the truth: then it stays where it is found again.
-                Outcome::Freed if lru.page(pfn).is_some_and(|desc| desc.refs() == 1) => {
+                PageOutcome::Freed if lru.page(pfn).is_some_and(|desc| desc.refs() == 1) => {
                     if lru.release(pfn) {
                         place.area.count_steal(round.actor, pfn, page.frames());
                         freed = freed.saturating_add(page.frames());
@@ -227,15 +227,15 @@ impl<P: Platform, O: PageOwner> Shrinker<'_, '_, O, P> {
                     }
                     continue;
                 }
-                Outcome::Activate => self.activate(place, &page, true),
-                Outcome::Written => {
+                PageOutcome::Activate => self.activate(place, &page, true),
+                PageOutcome::Written => {
                     add(&self.events.written, page.frames());
                     place.area.note_cost(page.flags().contains(DescFlags::FILE), page.frames());
                     if let Some(desc) = lru.page(pfn) {
                         desc.set_flags(DescFlags::RECLAIM);
                     }
                 }
-                Outcome::Keep | Outcome::Freed => {}
+                PageOutcome::Keep | PageOutcome::Freed => {}
             }
             let _ = kept.try_push(pfn);
         }

@@ -17,10 +17,10 @@ use pageblock_frame::sync::Ordering;
 use pageblock_frame::{DescFlags, Hooks, NodeId, Pfn, Platform, ZoneKind, const_unless_model};
 use pageblock_lru::{LruList, Refault, Swap};
 
-pub use area::{Area, ZoneScan, ZoneSpan};
+pub use area::{Area, AreaScan, AreaSpan};
 pub use config::{Refaults, ShrinkConfig};
 pub use events::ShrinkStat;
-pub use owner::{Evicted, Mapped, Outcome, PageOwner, Victim};
+pub use owner::{Evicted, Mapped, PageOutcome, PageOwner, Victim};
 pub use proportion::inactive_is_low;
 pub use slab::Slab;
 
@@ -58,7 +58,7 @@ pub(crate) struct Place<'a, 'm> {
 /// use pageblock_frame::reclaim::{Reclaim, Shrink};
 /// use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, Pfn, PfnRange, ZoneKind};
 /// use pageblock_lru::{Lru, LruList};
-/// use pageblock_reclaim::{Area, PageOwner, ShrinkConfig, Shrinker, Victim, ZoneSpan};
+/// use pageblock_reclaim::{Area, PageOwner, ShrinkConfig, Shrinker, Victim, AreaSpan};
 /// /// Clean pages of a file that is not mapped; the table holds the cache's reference to each.
 /// struct Cache<'m>(&'m [Descriptor]);
 /// impl PageOwner for Cache<'_> {
@@ -78,7 +78,7 @@ pub(crate) struct Place<'a, 'm> {
 ///     table[pfn].store_refs(1);
 ///     lru.add(Pfn::new(pfn as u64));
 /// }
-/// let zones = [ZoneSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(0), Pfn::new(100)) }];
+/// let zones = [AreaSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(0), Pfn::new(100)) }];
 /// let areas = [Area::new(NodeId::new(0), &lru, &zones)];
 /// let shrinker = Shrinker::<_, Host>::new(&areas, Cache(&table), ShrinkConfig::default());
 /// let round = Shrink { priority: 0, ..Shrink::direct(NodeId::new(0), ZoneKind::Normal, Gfp::KERNEL) };
@@ -131,8 +131,8 @@ impl<'a, 'm, O: PageOwner, P: Platform> Shrinker<'a, 'm, O, P> {
 
     /// Counts of scans in one zone of a node, whatever lists its pages are on.
     #[must_use]
-    pub fn scan(&self, node: NodeId, kind: ZoneKind) -> ZoneScan {
-        let mut sum = ZoneScan::default();
+    pub fn scan(&self, node: NodeId, kind: ZoneKind) -> AreaScan {
+        let mut sum = AreaScan::default();
         for scan in self.areas.iter().filter(|area| area.node() == node).map(|area| area.scan(kind)) {
             sum.scan_kswapd = sum.scan_kswapd.saturating_add(scan.scan_kswapd);
             sum.scan_direct = sum.scan_direct.saturating_add(scan.scan_direct);

@@ -32,10 +32,10 @@ pub struct Mapped {
 /// Outcome for a page that its owner was asked to give up.
 ///
 /// ```
-/// assert_eq!(pageblock_reclaim::Outcome::default(), pageblock_reclaim::Outcome::Keep);
+/// assert_eq!(pageblock_reclaim::PageOutcome::default(), pageblock_reclaim::PageOutcome::Keep);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Outcome {
+pub enum PageOutcome {
     /// Not given up now; it may be asked for again soon.
     #[default]
     Keep,
@@ -52,14 +52,14 @@ pub enum Outcome {
 /// ```
 /// use pageblock_frame::{DescFlags, Descriptor, Pfn};
 /// use pageblock_lru::Lru;
-/// use pageblock_reclaim::{Outcome, Victim};
+/// use pageblock_reclaim::{PageOutcome, Victim};
 /// let table = [const { Descriptor::new() }; 4];
 /// table[2].store_flags(DescFlags::FILE);
 /// let lru = Lru::new(Pfn::new(0), &table);
 /// let mut page = Victim::new(&lru, Pfn::new(2));
 /// assert!(page.flags().contains(DescFlags::FILE) && page.frames() == 1);
 /// let evicted = page.evict(); // to be remembered in the page's place
-/// assert_eq!((page.outcome(), evicted.shadow.to_bits()), (Outcome::Freed, 1));
+/// assert_eq!((page.outcome(), evicted.shadow.to_bits()), (PageOutcome::Freed, 1));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Victim<'a, 'm> {
@@ -68,7 +68,7 @@ pub struct Victim<'a, 'm> {
     pfn: Pfn,
     flags: DescFlags,
     mapped: Mapped,
-    outcome: Outcome,
+    outcome: PageOutcome,
 }
 
 impl<'a, 'm> Victim<'a, 'm> {
@@ -80,7 +80,7 @@ impl<'a, 'm> Victim<'a, 'm> {
 
     pub(crate) fn of_area(lru: &'a Lru<'m>, area: u8, pfn: Pfn) -> Self {
         let flags = lru.page(pfn).map_or(DescFlags::empty(), |page| page.flags());
-        Self { lru, area, pfn, flags, mapped: Mapped::default(), outcome: Outcome::Keep }
+        Self { lru, area, pfn, flags, mapped: Mapped::default(), outcome: PageOutcome::Keep }
     }
 
     /// Its first frame.
@@ -120,12 +120,12 @@ impl<'a, 'm> Victim<'a, 'm> {
 
     /// Its outcome.
     #[must_use]
-    pub const fn outcome(&self) -> Outcome {
+    pub const fn outcome(&self) -> PageOutcome {
         self.outcome
     }
 
     /// Reports its outcome.
-    pub const fn set_outcome(&mut self, outcome: Outcome) {
+    pub const fn set_outcome(&mut self, outcome: PageOutcome) {
         self.outcome = outcome;
     }
 
@@ -133,7 +133,7 @@ impl<'a, 'm> Victim<'a, 'm> {
     /// (`workingset_eviction()`). To be called once the page is removed, in the same critical section as the removal
     /// where there is one.
     pub fn evict(&mut self) -> Evicted {
-        self.outcome = Outcome::Freed;
+        self.outcome = PageOutcome::Freed;
         Evicted { area: self.area, shadow: self.lru.evict(self.frames()) }
     }
 }

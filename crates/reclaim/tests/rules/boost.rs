@@ -2,7 +2,7 @@
 
 use pageblock_frame::reclaim::Shrunk;
 use pageblock_frame::{Order, PAGEBLOCK_ORDER, ZoneKind};
-use pageblock_reclaim::{Config, Kswapd, Next, Wake};
+use pageblock_reclaim::{Kswapd, KswapdNext, ReclaimConfig, Wake};
 
 use crate::mock::{Host, NODE, Owner, Zone, drive, eight_gib, told};
 
@@ -20,13 +20,13 @@ fn boosted() -> [Zone; 3] {
 fn a_boost_wakes_the_thread_of_a_balanced_node() {
     let zones = boosted();
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     assert_eq!(thread.wake_if_short::<Host, _>(&zones, &owner, Order::ZERO, NORMAL), Wake::Woken);
     let answers = drive(&thread, &zones, &owner);
     assert!(owner.rounds.borrow().iter().all(|round| !round.may_write));
     assert_eq!(owner.count(), 1);
     assert_eq!(zones[2].boost.get(), 0);
-    assert!(answers.contains(&Next::WakeKcompactd { order: PAGEBLOCK_ORDER, limit: NORMAL }));
+    assert!(answers.contains(&KswapdNext::WakeKcompactd { order: PAGEBLOCK_ORDER, limit: NORMAL }));
     assert!(told(|t| t.waiters.get()) > 0);
 }
 
@@ -34,7 +34,7 @@ fn a_boost_wakes_the_thread_of_a_balanced_node() {
 fn before_5_0_a_boost_is_nothing() {
     let zones = boosted();
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config { boost: false, ..Config::linux_6_1() });
+    let thread = Kswapd::new(NODE, ReclaimConfig { boost: false, ..ReclaimConfig::linux_6_1() });
     assert_eq!(thread.wake_if_short::<Host, _>(&zones, &owner, Order::ZERO, NORMAL), Wake::Balanced);
 }
 
@@ -46,13 +46,13 @@ fn only_what_the_run_saw_is_taken_back() {
         zones[2].free.set(zones[2].free.get() + round.frames);
         Shrunk { scanned: round.frames, freed: round.frames }
     });
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
-    let mut next = Next::Again;
-    while next == Next::Again {
+    let mut next = KswapdNext::Again;
+    while next == KswapdNext::Again {
         next = thread.step::<Host, _>(&zones, &owner, 1);
     }
-    assert_eq!(next, Next::WakeKcompactd { order: PAGEBLOCK_ORDER, limit: NORMAL });
+    assert_eq!(next, KswapdNext::WakeKcompactd { order: PAGEBLOCK_ORDER, limit: NORMAL });
     assert_eq!(zones[2].boost.get(), 512 * owner.count() as u64);
 }
 
@@ -60,7 +60,7 @@ fn only_what_the_run_saw_is_taken_back() {
 fn a_boost_that_cannot_be_served_is_taken_back_all_the_same() {
     let zones = boosted();
     let owner = Owner::new(|round| Shrunk { scanned: round.frames, freed: 0 });
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     assert_eq!((owner.count(), zones[2].boost.get()), (1, 0));
@@ -76,7 +76,7 @@ fn while_boosts_are_the_reason_the_priority_stays_mild() {
         zones[2].free.set(zones[2].free.get() + 100);
         Shrunk { scanned: 200, freed: 100 }
     });
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     let priorities: Vec<_> = owner.rounds.borrow().iter().map(|round| round.priority).collect();
@@ -91,7 +91,7 @@ fn a_real_shortage_takes_precedence() {
         zone.free.set(zone.marks.high); // one frame short
     }
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     assert!(owner.rounds.borrow().iter().all(|round| round.may_write && round.priority == 12));

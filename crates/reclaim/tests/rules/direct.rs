@@ -3,7 +3,7 @@
 use pageblock_frame::reclaim::{Actor, Shrunk};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{AllocFlags, COSTLY_ORDER, Gfp, NodeId, Order, ZoneKind};
-use pageblock_reclaim::{Attempt, Config, Direct, Kswapd, Progress, Retries};
+use pageblock_reclaim::{Attempt, Direct, Kswapd, Progress, ReclaimConfig, Retries};
 
 use crate::mock::{Host, NINE, NODE, Owner, Zone, eight_gib, told};
 
@@ -23,8 +23,8 @@ fn zonelist() -> [Zone; 3] {
 fn a_cluster_is_enough() {
     let zones = zonelist();
     let owner = Owner::faithful(&zones);
-    let nodes = [Kswapd::new(NODE, Config::linux_6_1())];
-    let progress = task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&Config::linux_6_1());
+    let nodes = [Kswapd::new(NODE, ReclaimConfig::linux_6_1())];
+    let progress = task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&ReclaimConfig::linux_6_1());
     assert_eq!((progress.reclaimed, progress.rounds, progress.confirmed), (32, 1, true));
     let rounds = owner.rounds.borrow();
     assert_eq!((rounds[0].actor, rounds[0].zone, rounds[0].priority), (Actor::Direct, None, 12));
@@ -38,7 +38,7 @@ fn a_cluster_is_enough() {
 fn lists_of_zones_are_all_looked_at() {
     let zones = zonelist();
     let owner = Owner::faithful(&zones);
-    let progress = task(&zones, &[], &owner, Order::ZERO).run::<Host>(&Config::linux_3_16());
+    let progress = task(&zones, &[], &owner, Order::ZERO).run::<Host>(&ReclaimConfig::linux_3_16());
     assert_eq!((progress.reclaimed, progress.rounds), (96, 3));
     let kinds: Vec<_> = owner.rounds.borrow().iter().map(|round| round.zone.unwrap()).collect();
     assert_eq!(kinds, [NORMAL, ZoneKind::Dma32, ZoneKind::Dma]);
@@ -49,7 +49,7 @@ fn each_node_is_looked_at_once_a_pass() {
     let mut zones = [zonelist(), zonelist()].concat();
     zones[3..].iter_mut().for_each(|zone| zone.node = NodeId::new(1));
     let owner = Owner::new(|_| Shrunk::default());
-    let progress = task(&zones, &[], &owner, Order::ZERO).run::<Host>(&Config::linux_6_1());
+    let progress = task(&zones, &[], &owner, Order::ZERO).run::<Host>(&ReclaimConfig::linux_6_1());
     assert_eq!(progress, Progress { rounds: 26, ..Progress::default() });
     let priorities: Vec<_> = owner.rounds.borrow().iter().map(|round| round.priority).collect();
     assert_eq!(priorities, (0..=12).rev().flat_map(|p| [p, p]).collect::<Vec<_>>());
@@ -61,20 +61,20 @@ fn reclaim_stops_for_compaction() {
     let owner = Owner::faithful(&zones);
     let run = |config| task(&zones, &[], &owner, NINE).run::<Host>(&config);
     // Nothing known of compaction: as many frames as it would need.
-    let progress = run(Config::linux_6_1());
+    let progress = run(ReclaimConfig::linux_6_1());
     assert!(!progress.compaction_ready && progress.reclaimed >= 1024);
     // There is a block.
     zones.iter().for_each(|zone| zone.suits.set(Some(CompactResult::Success)));
     let before = owner.count();
-    assert!(run(Config::linux_6_1()).compaction_ready && run(Config::linux_3_16()).compaction_ready);
+    assert!(run(ReclaimConfig::linux_6_1()).compaction_ready && run(ReclaimConfig::linux_3_16()).compaction_ready);
     assert_eq!(owner.count(), before);
     // There could be one: if high and twice the block are free.
     zones.iter().for_each(|zone| zone.suits.set(Some(CompactResult::Continue)));
     zones.iter().for_each(|zone| zone.free.set(zone.marks.high + 1024));
-    let progress = run(Config::linux_6_1());
+    let progress = run(ReclaimConfig::linux_6_1());
     assert!(!progress.compaction_ready && progress.reclaimed == 32, "one cluster, and compaction may try");
     zones.iter().for_each(|zone| zone.free.set(zone.marks.high + 1025 + zone.reserve[2]));
-    let progress = run(Config::linux_6_1());
+    let progress = run(ReclaimConfig::linux_6_1());
     assert!(progress.compaction_ready && progress.reclaimed == 0);
 }
 
@@ -83,7 +83,7 @@ fn a_task_that_is_killed_stops() {
     let zones = zonelist();
     let owner = Owner::new(|_| Shrunk::default());
     owner.dying.set(true);
-    let progress = task(&zones, &[], &owner, Order::ZERO).run::<Host>(&Config::linux_6_1());
+    let progress = task(&zones, &[], &owner, Order::ZERO).run::<Host>(&ReclaimConfig::linux_6_1());
     assert!(progress.dying && progress.rounds == 1);
 }
 
@@ -92,8 +92,8 @@ fn a_zone_given_up_is_left_alone_after_the_first_look() {
     let zones = zonelist();
     let mut owner = Owner::new(|_| Shrunk { scanned: 100, freed: 0 });
     owner.reclaimable = 50;
-    let nodes = [Kswapd::new(NODE, Config::linux_3_16())];
-    let config = Config::linux_3_16();
+    let nodes = [Kswapd::new(NODE, ReclaimConfig::linux_3_16())];
+    let config = ReclaimConfig::linux_3_16();
     let progress = task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&config);
     assert!(!progress.reclaimable_left && progress.rounds == 9, "three looks at each of three zones: {progress:?}");
     let progress = task(&zones, &nodes, &owner, Order::ZERO).run::<Host>(&config);
@@ -106,7 +106,7 @@ fn a_zone_given_up_is_left_alone_after_the_first_look() {
 fn who_nears_the_end_of_the_reserve_waits_for_the_thread() {
     let zones = eight_gib();
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     assert!(!thread.throttle::<Host, _>(&zones, &owner, NORMAL, Gfp::KERNEL));
     zones.iter().for_each(|zone| zone.free.set(zone.marks.min / 2));
     assert!(thread.throttle::<Host, _>(&zones, &owner, ZoneKind::Movable, Gfp::NOFS));
@@ -127,7 +127,7 @@ fn retries_end_where_nothing_is_reclaimable() {
         flags: AllocFlags::empty(),
         progress: Progress { reclaimed: 32, confirmed: true, ..Progress::default() },
     };
-    let config = Config::linux_6_1();
+    let config = ReclaimConfig::linux_6_1();
     assert!(Retries::new().again(&config, &zones, &owner, &attempt));
     owner.reclaimable = 1_778; // no more than Normal's min watermark
     assert!(!Retries::new().again(&config, &zones, &owner, &attempt));

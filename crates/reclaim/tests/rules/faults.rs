@@ -3,7 +3,7 @@
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::{AllocFlags, Gfp, NodeId, Order, ZoneKind};
 use pageblock_reclaim::{
-    Attempt, BalanceGap, BalancedRule, ClassZone, Config, Direct, Kswapd, ListsBy, Next, Progress, Retries,
+    Attempt, BalanceGap, BalancedRule, ClassZone, Direct, Kswapd, KswapdNext, ListsBy, Progress, ReclaimConfig, Retries,
 };
 use proptest::prelude::*;
 
@@ -70,11 +70,11 @@ fn act(zones: &[Zone], fault: Fault, round: &Shrink) -> Shrunk {
     }
 }
 
-fn config() -> impl Strategy<Value = Config> {
+fn config() -> impl Strategy<Value = ReclaimConfig> {
     let class = prop_oneof![Just(ClassZone::Ignored), Just(ClassZone::EndZone), Just(ClassZone::Requested)];
     let rule = prop_oneof![Just(BalancedRule::AllZones), Just(BalancedRule::Quarter), Just(BalancedRule::AnyZone)];
     (class, rule, any::<[bool; 6]>(), prop_oneof![Just(0), Just(16)]).prop_map(
-        |(class_zone, balanced, on, hopeless)| Config {
+        |(class_zone, balanced, on, hopeless)| ReclaimConfig {
             lists: if on[0] { ListsBy::Zone } else { ListsBy::Node },
             class_zone,
             balanced,
@@ -158,7 +158,7 @@ fn a_liar_makes_the_node_hopeless() {
     let zones = eight_gib();
     zones.iter().for_each(|zone| zone.free.set(0));
     let owner = Owner::new(|round| Shrunk { scanned: round.frames, freed: round.frames });
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, ZoneKind::Normal);
     drive(&thread, &zones, &owner);
     assert!(thread.is_hopeless());
@@ -168,8 +168,12 @@ fn a_liar_makes_the_node_hopeless() {
 #[test]
 fn zones_given_up_do_not_keep_the_thread_awake() {
     // A mixture of eras in which such zones are no work, and do not count as balanced either.
-    let config =
-        Config { max_kswapd_failures: 0, tracks_unreclaimable: true, lists: ListsBy::Zone, ..Config::linux_6_1() };
+    let config = ReclaimConfig {
+        max_kswapd_failures: 0,
+        tracks_unreclaimable: true,
+        lists: ListsBy::Zone,
+        ..ReclaimConfig::linux_6_1()
+    };
     let zones = eight_gib();
     zones.iter().for_each(|zone| zone.free.set(0));
     let owner = Owner::new(|_| Shrunk { scanned: u64::MAX, freed: u64::MAX });
@@ -196,11 +200,11 @@ fn a_liar_does_not_keep_a_request_for_ever() {
             limit: ZoneKind::Normal,
             gfp: Gfp::KERNEL,
         };
-        let progress = task.run::<Host>(&Config::linux_6_1());
+        let progress = task.run::<Host>(&ReclaimConfig::linux_6_1());
         assert!(progress.is_some() && !progress.confirmed);
         let attempt = Attempt { order: Order::ZERO, limit: ZoneKind::Normal, flags: AllocFlags::empty(), progress };
         passes += 1;
-        if !retries.again(&Config::linux_6_1(), &zones, &owner, &attempt) {
+        if !retries.again(&ReclaimConfig::linux_6_1(), &zones, &owner, &attempt) {
             break;
         }
     }
@@ -224,12 +228,12 @@ impl Reclaim for Reentrant<'_> {
             limit: ZoneKind::Normal,
             gfp: Gfp::KERNEL,
         };
-        let inner = task.run::<Host>(&Config::linux_6_1());
+        let inner = task.run::<Host>(&ReclaimConfig::linux_6_1());
         self.refused.set(self.refused.get() + u32::from(inner == Progress { refused: true, ..Progress::default() }));
         self.thread.wake::<Host>(Order::ZERO, ZoneKind::Normal);
         let step = self.thread.step::<Host, _>(self.zones, self, 1);
         if round.actor == pageblock_frame::reclaim::Actor::Kswapd {
-            assert_eq!(step, Next::Sleep { until: None });
+            assert_eq!(step, KswapdNext::Sleep { until: None });
         }
         Shrunk { scanned: 1, freed: 0 }
     }
@@ -243,7 +247,7 @@ impl Reclaim for Reentrant<'_> {
 fn reclaim_from_within_reclaim_is_refused() {
     let zones = eight_gib();
     zones.iter().for_each(|zone| zone.free.set(0));
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     let owner = Reentrant { zones: &zones, thread: &thread, refused: Default::default() };
     let task = Direct {
         zones: &zones,
@@ -253,7 +257,7 @@ fn reclaim_from_within_reclaim_is_refused() {
         limit: ZoneKind::Normal,
         gfp: Gfp::KERNEL,
     };
-    let progress = task.run::<Host>(&Config::linux_6_1());
+    let progress = task.run::<Host>(&ReclaimConfig::linux_6_1());
     assert_eq!(progress.reclaimed, 0);
     assert!(owner.refused.get() >= 13, "each round asked again: {}", owner.refused.get());
     assert!(!told(|t| t.inside.get()));
@@ -300,7 +304,7 @@ fn unwinds(work: impl FnOnce()) -> bool {
 
 #[test]
 fn the_thread_goes_on_after_a_reclaimer_that_unwinds() {
-    for config in [Config::linux_6_1(), Config::linux_3_16()] {
+    for config in [ReclaimConfig::linux_6_1(), ReclaimConfig::linux_3_16()] {
         for at in 0u32.. {
             let zones = eight_gib();
             zones.iter().for_each(|zone| zone.free.set(0));
@@ -324,7 +328,7 @@ fn the_thread_goes_on_after_a_reclaimer_that_unwinds() {
 
 #[test]
 fn a_task_may_reclaim_again_after_a_reclaimer_that_unwinds() {
-    for config in [Config::linux_6_1(), Config::linux_3_16()] {
+    for config in [ReclaimConfig::linux_6_1(), ReclaimConfig::linux_3_16()] {
         for at in 0u32.. {
             let zones = eight_gib();
             zones.iter().for_each(|zone| zone.free.set(0));

@@ -3,7 +3,7 @@
 use pageblock_frame::reclaim::{Actor, Shrunk};
 use pageblock_frame::trace::CompactResult;
 use pageblock_frame::{Order, ZoneKind};
-use pageblock_reclaim::{Config, Kswapd, NAP, Next, Wake};
+use pageblock_reclaim::{Kswapd, KswapdNext, NAP, ReclaimConfig, Wake};
 
 use crate::mock::{Host, NINE, NODE, Owner, drive, eight_gib, told};
 
@@ -13,7 +13,7 @@ const NORMAL: ZoneKind = ZoneKind::Normal;
 fn a_balanced_node_wakes_nobody() {
     let zones = eight_gib();
     let owner = Owner::faithful(&zones);
-    for config in [Config::linux_3_16(), Config::linux_6_1()] {
+    for config in [ReclaimConfig::linux_3_16(), ReclaimConfig::linux_6_1()] {
         let thread = Kswapd::new(NODE, config);
         assert_eq!(thread.wake_if_short::<Host, _>(&zones, &owner, Order::ZERO, NORMAL), Wake::Balanced);
         assert_eq!(told(|t| t.wakes.get()), 0);
@@ -26,7 +26,7 @@ fn a_short_node_is_brought_to_high() {
     let zones = eight_gib();
     zones.iter().for_each(|zone| zone.free.set(zone.marks.min));
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     assert_eq!(thread.wake_if_short::<Host, _>(&zones, &owner, Order::ZERO, NORMAL), Wake::Woken);
     assert_eq!(thread.wake_if_short::<Host, _>(&zones, &owner, Order::ZERO, NORMAL), Wake::Awake);
     let answers = drive(&thread, &zones, &owner);
@@ -36,8 +36,8 @@ fn a_short_node_is_brought_to_high() {
     // Of each zone its high watermark, 32 at least.
     assert_eq!(rounds[0].frames, 32 + 1606 + 2667);
     assert_eq!((rounds[0].actor, rounds[0].zone, rounds[0].limit), (Actor::Kswapd, None, NORMAL));
-    assert!(answers.contains(&Next::ResetSkipBits));
-    assert!(!answers.iter().any(|next| matches!(next, Next::WakeKcompactd { .. })));
+    assert!(answers.contains(&KswapdNext::ResetSkipBits));
+    assert!(!answers.iter().any(|next| matches!(next, KswapdNext::WakeKcompactd { .. })));
     assert!(told(|t| t.waiters.get()) >= 2);
     let stat = thread.vmstat();
     assert_eq!((stat.pageoutrun, stat.steal_kswapd, stat.scan_direct), (1, 4305, 0));
@@ -50,7 +50,7 @@ fn lists_of_zones_are_reclaimed_from_the_lowest_up() {
     let zones = eight_gib();
     zones[2].free.set(2000);
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_3_16());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_3_16());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     let kinds: Vec<_> = owner.rounds.borrow().iter().filter_map(|round| round.zone).collect();
@@ -63,7 +63,7 @@ fn without_a_class_zone_only_the_short_zone_is_reclaimed() {
     let zones = eight_gib();
     zones[2].free.set(2000);
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::draft_2014_v4r8());
+    let thread = Kswapd::new(NODE, ReclaimConfig::draft_2014_v4r8());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     assert!(owner.rounds.borrow().iter().all(|round| round.zone == Some(NORMAL)));
@@ -73,8 +73,8 @@ fn without_a_class_zone_only_the_short_zone_is_reclaimed() {
 #[test]
 fn a_block_becomes_compactions_business_once_enough_is_freed() {
     for (config, expected) in [
-        (Config::linux_6_1(), Next::WakeKcompactd { order: NINE, limit: NORMAL }),
-        (Config::linux_3_16(), Next::ResetSkipBits),
+        (ReclaimConfig::linux_6_1(), KswapdNext::WakeKcompactd { order: NINE, limit: NORMAL }),
+        (ReclaimConfig::linux_3_16(), KswapdNext::ResetSkipBits),
     ] {
         let zones = eight_gib();
         for zone in &zones {
@@ -109,19 +109,19 @@ fn before_4_6_the_thread_compacts_when_rounds_free_more_than_they_are_after() {
         zone.free.set(zone.free.get() + 1);
         Shrunk { scanned: round.frames, freed: 1 }
     });
-    let thread = Kswapd::new(NODE, Config::linux_3_16());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_3_16());
     thread.wake::<Host>(order, NORMAL);
     let answers: Vec<_> = (0..20).map(|_| thread.step::<Host, _>(&zones, &owner, 1)).collect();
-    assert!(!answers.iter().any(|next| matches!(next, Next::Compact { .. })));
+    assert!(!answers.iter().any(|next| matches!(next, KswapdNext::Compact { .. })));
     let generous = Owner::new(|round| {
         let zone = zones.iter().find(|zone| Some(zone.kind) == round.zone).unwrap();
         zone.free.set(zone.free.get() + 1);
         Shrunk { scanned: round.frames, freed: round.frames + 1 }
     });
-    let thread = Kswapd::new(NODE, Config::linux_3_16());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_3_16());
     thread.wake::<Host>(NINE, NORMAL);
     let answers: Vec<_> = (0..20).map(|_| thread.step::<Host, _>(&zones, &generous, 1)).collect();
-    let huge_goal = answers.iter().any(|next| matches!(next, Next::Compact { order, .. } if *order == NINE));
+    let huge_goal = answers.iter().any(|next| matches!(next, KswapdNext::Compact { order, .. } if *order == NINE));
     // The first round of Normal alone frees more than compaction's gap of 1024: the order falls to 0 before that.
     assert!(!huge_goal, "{answers:?}");
 }
@@ -130,13 +130,13 @@ fn before_4_6_the_thread_compacts_when_rounds_free_more_than_they_are_after() {
 fn a_request_in_the_nap_is_served_and_counted() {
     let zones = eight_gib();
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
-    let mut next = Next::Again;
-    while !matches!(next, Next::Sleep { .. }) {
+    let mut next = KswapdNext::Again;
+    while !matches!(next, KswapdNext::Sleep { .. }) {
         next = thread.step::<Host, _>(&zones, &owner, 5);
     }
-    assert_eq!(next, Next::Sleep { until: Some(5 + NAP) });
+    assert_eq!(next, KswapdNext::Sleep { until: Some(5 + NAP) });
     // A step too early goes on sleeping.
     assert_eq!(thread.step::<Host, _>(&zones, &owner, 6), next);
     zones.iter().for_each(|zone| zone.free.set(0));
@@ -151,11 +151,11 @@ fn a_request_in_the_nap_is_served_and_counted() {
 fn a_nap_after_which_the_node_is_short_ends_in_another_run() {
     let zones = eight_gib();
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
-    while !matches!(thread.step::<Host, _>(&zones, &owner, 5), Next::Sleep { .. }) {}
+    while !matches!(thread.step::<Host, _>(&zones, &owner, 5), KswapdNext::Sleep { .. }) {}
     zones.iter().for_each(|zone| zone.free.set(0));
-    assert_eq!(thread.step::<Host, _>(&zones, &owner, 5 + NAP), Next::Again);
+    assert_eq!(thread.step::<Host, _>(&zones, &owner, 5 + NAP), KswapdNext::Again);
     assert_eq!(thread.vmstat().high_hit_quickly, 1);
     drive(&thread, &zones, &owner);
     assert_eq!(owner.count(), 1);
@@ -166,7 +166,7 @@ fn a_node_without_hope_is_left_alone_until_somebody_frees_something() {
     let zones = eight_gib();
     zones.iter().for_each(|zone| zone.free.set(0));
     let owner = Owner::new(|round| Shrunk { scanned: round.frames / 8, freed: 0 });
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     assert!(thread.is_hopeless());
@@ -192,7 +192,7 @@ fn before_4_12_a_zone_scanned_six_times_in_vain_counts_as_balanced() {
     zones.iter().for_each(|zone| zone.free.set(0));
     let mut owner = Owner::new(|_| Shrunk { scanned: 1000, freed: 0 });
     owner.reclaimable = 5000;
-    let thread = Kswapd::new(NODE, Config::linux_3_16());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_3_16());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     drive(&thread, &zones, &owner);
     assert!(!thread.is_hopeless() && thread.is_unreclaimable(NORMAL, 5000));
@@ -207,7 +207,7 @@ fn pcp_lists_stay_short_while_a_run_is_under_way() {
     let zones = eight_gib();
     zones.iter().for_each(|zone| zone.free.set(0));
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, ZoneKind::Dma32);
     thread.step::<Host, _>(&zones, &owner, 1);
     assert!(thread.is_reclaiming(ZoneKind::Dma32) && !thread.is_reclaiming(NORMAL));
@@ -219,17 +219,17 @@ fn pcp_lists_stay_short_while_a_run_is_under_way() {
 fn without_a_clock_there_is_no_nap() {
     let zones = eight_gib();
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, NORMAL);
     let answers: Vec<_> = (0..10).map(|_| thread.step::<Host, _>(&zones, &owner, 0)).collect();
-    assert!(answers.contains(&Next::Sleep { until: None }));
-    assert!(!answers.iter().any(|next| matches!(next, Next::Sleep { until: Some(_) })));
+    assert!(answers.contains(&KswapdNext::Sleep { until: None }));
+    assert!(!answers.iter().any(|next| matches!(next, KswapdNext::Sleep { until: Some(_) })));
 }
 
 /// At whatever step a request comes, also at the one at which the thread was to fall asleep.
 #[test]
 fn no_request_is_slept_over() {
-    for config in [Config::linux_3_16(), Config::linux_6_1()] {
+    for config in [ReclaimConfig::linux_3_16(), ReclaimConfig::linux_6_1()] {
         for steps in 0..40 {
             let zones = eight_gib();
             let owner = Owner::faithful(&zones);
@@ -254,7 +254,7 @@ fn zones_above_the_limit_are_left_alone() {
     zones.iter().for_each(|zone| zone.free.set(zone.marks.min));
     zones[2].boost.set(1024);
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_6_1());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_6_1());
     thread.wake::<Host>(Order::ZERO, ZoneKind::Dma32);
     drive(&thread, &zones, &owner);
     let first = owner.rounds.borrow()[0];
@@ -270,7 +270,7 @@ fn a_zone_that_compaction_cannot_use_is_reclaimed_for_the_block_itself() {
         zone.suits.set(Some(CompactResult::Skipped));
     }
     let owner = Owner::faithful(&zones);
-    let thread = Kswapd::new(NODE, Config::linux_3_16());
+    let thread = Kswapd::new(NODE, ReclaimConfig::linux_3_16());
     // Blocks of the order are there, but 3.16 asks compaction as well.
     assert_eq!(thread.wake_if_short::<Host, _>(&zones, &owner, NINE, NORMAL), Wake::Woken);
     let reclaimed = |suits, largest: u8| {
@@ -278,7 +278,7 @@ fn a_zone_that_compaction_cannot_use_is_reclaimed_for_the_block_itself() {
             zone.suits.set(Some(suits));
             zone.largest.set(Order::saturating(largest));
         });
-        let (owner, thread) = (Owner::faithful(&zones), Kswapd::new(NODE, Config::linux_3_16()));
+        let (owner, thread) = (Owner::faithful(&zones), Kswapd::new(NODE, ReclaimConfig::linux_3_16()));
         thread.wake::<Host>(NINE, NORMAL);
         (1..20).for_each(|now| _ = thread.step::<Host, _>(&zones, &owner, now));
         owner.rounds.borrow().iter().any(|round| round.zone == Some(NORMAL))

@@ -10,8 +10,8 @@ use pageblock_frame::reclaim::Shrink;
 use pageblock_frame::{DescFlags, Descriptor, Gfp, Order, Pfn, PfnRange, ZoneKind};
 use pageblock_lru::{Lru, LruList, Lrus, Pagevecs};
 use pageblock_reclaim::{
-    Area, Config, Direct, Evicted, Kswapd, MarkTest, Marks, Next, PageOwner, ShrinkConfig, Shrinker, Victim, ZoneSpan,
-    ZoneView,
+    Area, AreaSpan, Direct, Evicted, Kswapd, KswapdNext, MarkTest, Marks, PageOwner, ReclaimConfig, ReclaimZone,
+    ShrinkConfig, Shrinker, Victim,
 };
 
 use crate::mock::{Host, NODE};
@@ -53,7 +53,7 @@ fn marks(zone: usize) -> Marks {
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a>(&'a Memory, usize);
 
-impl ZoneView for View<'_> {
+impl ReclaimZone for View<'_> {
     fn node(&self) -> pageblock_frame::NodeId {
         NODE
     }
@@ -125,18 +125,18 @@ pub(crate) struct Machine<'a> {
 }
 
 /// Runs `work` on a fresh machine with these rules, whose lists are its zones' or its node's.
-pub(crate) fn on_machine<R>(config: Config, work: impl FnOnce(&Machine<'_>) -> R) -> R {
+pub(crate) fn on_machine<R>(config: ReclaimConfig, work: impl FnOnce(&Machine<'_>) -> R) -> R {
     let total = MANAGED.iter().sum();
     let table: Vec<Descriptor> = (0..total).map(|_| Descriptor::new()).collect();
     let memory = Memory::default();
     for (zone, free) in memory.free.borrow_mut().iter_mut().enumerate() {
         *free = (start(zone)..start(zone + 1)).rev().map(Pfn::new).collect();
     }
-    let spans: Vec<ZoneSpan> = (0..3)
-        .map(|zone| ZoneSpan { kind: KINDS[zone], frames: PfnRange::from_len(Pfn::new(start(zone)), MANAGED[zone]) })
+    let spans: Vec<AreaSpan> = (0..3)
+        .map(|zone| AreaSpan { kind: KINDS[zone], frames: PfnRange::from_len(Pfn::new(start(zone)), MANAGED[zone]) })
         .collect();
     let by_zone = config.lists == pageblock_reclaim::ListsBy::Zone;
-    let spans: Vec<&[ZoneSpan]> = if by_zone { spans.chunks(1).collect() } else { vec![&spans[..]] };
+    let spans: Vec<&[AreaSpan]> = if by_zone { spans.chunks(1).collect() } else { vec![&spans[..]] };
     let sets: Vec<Lru<'_>> = spans
         .iter()
         .map(|zones| {
@@ -238,7 +238,7 @@ impl Machine<'_> {
             return;
         }
         let next = self.kswapd.step::<Host, _>(&self.views(), self.shrinker, self.now.get());
-        if let Next::Sleep { until: None } = next {
+        if let KswapdNext::Sleep { until: None } = next {
             self.awake.set(!self.kswapd.may_sleep());
         }
     }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use pageblock_frame::reclaim::{Reclaim, Shrink, Shrunk};
 use pageblock_frame::trace::{CompactResult, Event};
 use pageblock_frame::{Hooks, NodeId, Order, Platform, ZoneKind};
-use pageblock_reclaim::{Kswapd, MarkTest, Marks, Next, ZoneView};
+use pageblock_reclaim::{Kswapd, KswapdNext, MarkTest, Marks, ReclaimZone};
 
 pub(crate) const NODE: NodeId = NodeId::new(0);
 pub(crate) const NINE: Order = Order::saturating(9);
@@ -96,7 +96,7 @@ pub(crate) struct Zone {
     pub(crate) largest: Cell<Order>,
 }
 
-impl ZoneView for Zone {
+impl ReclaimZone for Zone {
     fn node(&self) -> NodeId {
         self.node
     }
@@ -212,15 +212,15 @@ impl Reclaim for Owner<'_> {
 }
 
 /// Steps until the thread sleeps; everything that it answered. Naps are slept through.
-pub(crate) fn drive(thread: &Kswapd, zones: &[Zone], owner: &dyn Reclaim) -> Vec<Next> {
+pub(crate) fn drive(thread: &Kswapd, zones: &[Zone], owner: &dyn Reclaim) -> Vec<KswapdNext> {
     let mut answers = Vec::new();
     let mut now = told(|t| t.now.get()).max(1);
     for _ in 0..100_000 {
         let next = thread.step::<Host, _>(zones, owner, now);
         answers.push(next);
         match next {
-            Next::Sleep { until: None } => return answers,
-            Next::Sleep { until: Some(until) } => now = until,
+            KswapdNext::Sleep { until: None } => return answers,
+            KswapdNext::Sleep { until: Some(until) } => now = until,
             _ => {}
         }
     }

@@ -6,7 +6,9 @@ use std::collections::HashSet;
 use pageblock_frame::reclaim::{Actor, Reclaim, Shrink, Shrunk};
 use pageblock_frame::{DescFlags, Descriptor, Gfp, NodeId, Order, PAGEBLOCK_ORDER, Pfn, PfnRange, ZoneKind};
 use pageblock_lru::{Lru, LruList, Swap};
-use pageblock_reclaim::{Area, Mapped, Outcome, PageOwner, ShrinkConfig, Shrinker, Slab, Victim, ZoneScan, ZoneSpan};
+use pageblock_reclaim::{
+    Area, AreaScan, AreaSpan, Mapped, PageOutcome, PageOwner, ShrinkConfig, Shrinker, Slab, Victim,
+};
 use proptest::prelude::*;
 
 use crate::mock::{Host, NODE, told};
@@ -18,7 +20,7 @@ const FILE: DescFlags = DescFlags::FILE;
 struct Page {
     mapped: Mapped,
     /// `None`: it says that the page is freed, and keeps its reference.
-    answer: Option<Outcome>,
+    answer: Option<PageOutcome>,
 }
 
 /// Owns the pages of a table.
@@ -47,12 +49,12 @@ impl PageOwner for Owner<'_> {
             assert!(round.may_write || !page.flags().contains(DescFlags::DIRTY));
             let pfn = page.pfn().as_u64() as usize;
             match self.pages.borrow()[pfn].answer {
-                Some(Outcome::Freed) => {
+                Some(PageOutcome::Freed) => {
                     self.table[pfn].put();
                     page.evict();
                 }
                 Some(outcome) => page.set_outcome(outcome),
-                None => page.set_outcome(Outcome::Freed),
+                None => page.set_outcome(PageOutcome::Freed),
             }
         }
     }
@@ -96,8 +98,8 @@ fn with<R>(
         assert!(lru.add(Pfn::new(pfn as u64)));
     }
     let zones = [
-        ZoneSpan { kind: ZoneKind::Dma32, frames: PfnRange::new(Pfn::new(0), Pfn::new(DMA32)) },
-        ZoneSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(DMA32), Pfn::new(1 << 20)) },
+        AreaSpan { kind: ZoneKind::Dma32, frames: PfnRange::new(Pfn::new(0), Pfn::new(DMA32)) },
+        AreaSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(DMA32), Pfn::new(1 << 20)) },
     ];
     let areas = [Area::new(NODE, &lru, &zones)];
     let owner = Owner {
@@ -120,7 +122,7 @@ fn round(priority: u8) -> Shrink {
 }
 
 const GIVES: Page =
-    Page { mapped: Mapped { references: 0, executable: false, locked: false }, answer: Some(Outcome::Freed) };
+    Page { mapped: Mapped { references: 0, executable: false, locked: false }, answer: Some(PageOutcome::Freed) };
 
 #[test]
 fn the_oldest_go_first_and_the_priority_says_how_many_are_looked_at() {
@@ -188,7 +190,7 @@ fn pages_above_the_limit_are_stepped_over_and_counted() {
         assert!(freed.iter().all(|pfn| low.contains(pfn)), "{freed:?}");
         // To get there all 2000 of Normal's were taken off and put back at the other end.
         let normal = shrinker.scan(NODE, ZoneKind::Normal);
-        assert_eq!(normal, ZoneScan { skipped: high.end - high.start, ..normal });
+        assert_eq!(normal, AreaScan { skipped: high.end - high.start, ..normal });
         assert_eq!((normal.scan_direct, normal.steal_direct), (0, 0));
         assert_eq!(shrinker.scan(NODE, ZoneKind::Dma32).scan_direct, 32);
         assert_eq!(lru.frames(LruList::InactiveFile), 3000 - 32);
@@ -264,7 +266,7 @@ fn dirty_pages_call_the_writer_and_pages_under_write_back_make_it_wait() {
 
 #[test]
 fn what_reclaim_writes_is_counted_and_kept() {
-    let writes = Page { answer: Some(Outcome::Written), ..GIVES };
+    let writes = Page { answer: Some(PageOutcome::Written), ..GIVES };
     with(&[DescFlags::DIRTY; 8], writes, Swap::Available, |shrinker, lru| {
         shrinker.shrink(&round(0));
         assert_eq!((shrinker.stat().written, shrinker.owner().asked.get()), (8, 8));
@@ -292,7 +294,7 @@ fn a_huge_page_goes_as_one() {
     table[0].store_refs(1);
     table[0].store_flags(flags[0]);
     assert!(lru.add(Pfn::new(0)));
-    let zones = [ZoneSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(0), Pfn::new(512)) }];
+    let zones = [AreaSpan { kind: ZoneKind::Normal, frames: PfnRange::new(Pfn::new(0), Pfn::new(512)) }];
     let areas = [Area::new(NODE, &lru, &zones)];
     let owner = Owner {
         table: &table,
@@ -328,10 +330,10 @@ fn flags() -> impl Strategy<Value = DescFlags> {
 fn page() -> impl Strategy<Value = Page> {
     let answer = prop_oneof![
         1 => Just(None),
-        1 => Just(Some(Outcome::Keep)),
-        1 => Just(Some(Outcome::Activate)),
-        1 => Just(Some(Outcome::Written)),
-        3 => Just(Some(Outcome::Freed)),
+        1 => Just(Some(PageOutcome::Keep)),
+        1 => Just(Some(PageOutcome::Activate)),
+        1 => Just(Some(PageOutcome::Written)),
+        3 => Just(Some(PageOutcome::Freed)),
     ];
     (0..3u32, any::<bool>(), answer).prop_map(|(references, executable, answer)| Page {
         mapped: Mapped { references, executable, locked: false },

@@ -1,7 +1,7 @@
 //! Seed 003: a zone that kswapd balances by another mark than the allocator fills it to is never used again.
 
 use pageblock_frame::ZoneKind;
-use pageblock_reclaim::{BalanceGap, ClassZone, Config};
+use pageblock_reclaim::{BalanceGap, ClassZone, ReclaimConfig};
 
 use crate::machine::{MANAGED, Machine, on_machine};
 
@@ -18,7 +18,7 @@ fn stream(machine: &Machine<'_>, file: u32, pages: u32) -> u32 {
 }
 
 /// Frames of each zone scanned while a file of twice the memory is read, after memory was filled.
-fn velocity(config: Config) -> [u64; 3] {
+fn velocity(config: ReclaimConfig) -> [u64; 3] {
     on_machine(config, |machine| {
         stream(machine, 0, memory());
         let before = machine.scanned();
@@ -35,10 +35,10 @@ fn share(velocity: [u64; 3]) -> f64 {
 
 #[test]
 fn both_zones_age_and_without_the_class_zone_only_one() {
-    let baseline = velocity(Config::linux_3_16());
-    let draft = velocity(Config::draft_2014_v4r8());
-    let class_zone = velocity(Config { class_zone: ClassZone::EndZone, ..Config::draft_2014_v4r8() });
-    let gap_alone = velocity(Config { balance_gap: BalanceGap::None, ..Config::linux_3_16() });
+    let baseline = velocity(ReclaimConfig::linux_3_16());
+    let draft = velocity(ReclaimConfig::draft_2014_v4r8());
+    let class_zone = velocity(ReclaimConfig { class_zone: ClassZone::EndZone, ..ReclaimConfig::draft_2014_v4r8() });
+    let gap_alone = velocity(ReclaimConfig { balance_gap: BalanceGap::None, ..ReclaimConfig::linux_3_16() });
     println!(
         "frames scanned, DMA32 and Normal: 3.16 {baseline:?}, draft {draft:?}, class zone restored {class_zone:?}"
     );
@@ -51,13 +51,13 @@ fn both_zones_age_and_without_the_class_zone_only_one() {
     assert!((share(class_zone) - share(baseline)).abs() < 0.10, "{class_zone:?} {baseline:?}");
     assert_eq!(class_zone, gap_alone);
     // Keeping the gap does not help: on this machine the reserve is larger still.
-    let gap_kept = velocity(Config { class_zone: ClassZone::Ignored, ..Config::linux_3_16() });
+    let gap_kept = velocity(ReclaimConfig { class_zone: ClassZone::Ignored, ..ReclaimConfig::linux_3_16() });
     assert_eq!(gap_kept[DMA32], 0);
 }
 
 #[test]
 fn zones_fill_at_the_same_rate_and_no_further_than_their_reserve() {
-    for config in [Config::linux_3_16(), Config::draft_2014_v4r8()] {
+    for config in [ReclaimConfig::linux_3_16(), ReclaimConfig::draft_2014_v4r8()] {
         on_machine(config, |machine| {
             // C1: as long as memory lasts.
             stream(machine, 0, memory() / 2);
@@ -76,7 +76,7 @@ fn zones_fill_at_the_same_rate_and_no_further_than_their_reserve() {
 
 /// Misses in each pass over a second file that fits in memory but not in Normal, after a first one of the same size
 /// was read often.
-fn second_file(config: Config) -> Vec<u32> {
+fn second_file(config: ReclaimConfig) -> Vec<u32> {
     on_machine(config, |machine| {
         let pages = memory() * 8 / 10;
         for _ in 0..3 {
@@ -88,8 +88,8 @@ fn second_file(config: Config) -> Vec<u32> {
 
 #[test]
 fn a_new_working_set_is_recognised_unless_a_zone_is_frozen() {
-    let baseline = second_file(Config::linux_3_16());
-    let draft = second_file(Config::draft_2014_v4r8());
+    let baseline = second_file(ReclaimConfig::linux_3_16());
+    let draft = second_file(ReclaimConfig::draft_2014_v4r8());
     println!("misses: 3.16 {baseline:?}, draft {draft:?}");
     // C6 and C7: what is left of the first file in the frozen zone makes the second miss in every pass.
     assert!(baseline.last() < draft.last(), "{baseline:?} {draft:?}");
@@ -99,7 +99,7 @@ fn a_new_working_set_is_recognised_unless_a_zone_is_frozen() {
 
 #[test]
 fn a_frozen_zone_is_released_by_kernel_allocations() {
-    on_machine(Config::draft_2014_v4r8(), |machine| {
+    on_machine(ReclaimConfig::draft_2014_v4r8(), |machine| {
         stream(machine, 0, 2 * memory());
         let before = machine.scanned()[DMA32];
         // C11: streaming does not bring it back, however long.
@@ -115,6 +115,6 @@ fn a_frozen_zone_is_released_by_kernel_allocations() {
 
 #[test]
 fn lists_of_the_node_need_no_such_care() {
-    let velocity = velocity(Config::linux_6_1());
+    let velocity = velocity(ReclaimConfig::linux_6_1());
     assert!((0.25..0.50).contains(&share(velocity)), "{velocity:?}");
 }

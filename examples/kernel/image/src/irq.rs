@@ -14,5 +14,5 @@ pub fn on_tick() {
 
 /// Another CPU asks this one to give up its lists.
 pub fn on_kick() {
-    FRAMES.handle_kick();
+    FRAMES.cpus().handle_kick();
 }

@@ -8,7 +8,9 @@ use pageblock::{Pfn, PfnRange};
 use pageblock_frame::Descriptor;
 use pageblock_frame::sync::Lock;
 use pageblock_lru::{Lru, Lrus, Pagevecs};
-use pageblock_mlock::{AddressSpace, Area, AreaState, Entry, FaultError, MarkError, PageTable, Span, Table, Vpn, Walk};
+use pageblock_mlock::{
+    AddressSpace, AreaState, Entry, FaultError, LockedArea, MarkError, PageTable, Span, Table, Vpn, Walk,
+};
 
 use crate::space::{self, SPACE, Tables};
 use crate::{hammer, mm};
@@ -102,7 +104,7 @@ impl PageTable for Process<'_, '_> {
 }
 
 impl AddressSpace for Process<'_, '_> {
-    fn area(&self, at: Vpn) -> Option<Area> {
+    fn area(&self, at: Vpn) -> Option<LockedArea> {
         let locked = self.locked.lock();
         let page = page_of(at)? as usize;
         let state = *locked.get(page)?;
@@ -110,7 +112,7 @@ impl AddressSpace for Process<'_, '_> {
         let before = locked.iter().take(page).rev().take_while(same).count();
         let after = locked.iter().skip(page).take_while(same).count();
         let span = Span::new(first().add((page - before) as u64), first().add((page + after) as u64));
-        Some(Area { span, state: if state { AreaState::Locked } else { AreaState::Unlocked } })
+        Some(LockedArea { span, state: if state { AreaState::Locked } else { AreaState::Unlocked } })
     }
 
     fn mark(&self, part: Span, state: AreaState) -> Result<(), MarkError> {

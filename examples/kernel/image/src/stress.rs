@@ -128,10 +128,10 @@ fn disturb(index: usize, turn: u64) {
         let _ = FRAMES.drain();
     } else if turn % 8 == index as u64 {
         let cpu = CpuId::new(index as u32);
-        assert!(FRAMES.go_offline().is_ok(), "CPU {index} does not go offline");
+        assert!(FRAMES.cpus().go_offline().is_ok(), "CPU {index} does not go offline");
         // The first CPU may be emptying the lists at this moment.
-        let _ = FRAMES.take_over(cpu);
-        let online = FRAMES.come_online();
+        let _ = FRAMES.cpus().take_over(cpu);
+        let online = FRAMES.cpus().come_online();
         assert!(online.is_ok(), "CPU {index} does not come back: {online:?}");
     }
 }

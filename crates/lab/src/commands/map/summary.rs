@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use pageblock_buddy::{LOWMEM_RESERVE_RATIO, Watermarks, ZoneStorage, lowmem_reserves, min_free_kbytes};
 use pageblock_frame::{Order, PAGE_SIZE, PAGEBLOCK_FRAMES, PfnRange, ZoneKind};
-use pageblock_memmap::{FrameRun, MapOptions, Region, RegionMap, ZoneLimits, ZoneSpan};
+use pageblock_memmap::{MapOptions, MapRun, Region, RegionMap, ZoneLimits, ZoneSpan};
 use serde::Serialize;
 
 use super::MapArgs;
@@ -123,8 +123,8 @@ pub struct Run {
     pub node: usize,
 }
 
-impl From<FrameRun> for Run {
-    fn from(run: FrameRun) -> Self {
+impl From<MapRun> for Run {
+    fn from(run: MapRun) -> Self {
         Self { start: run.range.start.as_u64(), frames: run.range.len(), node: run.node.index() }
     }
 }

@@ -2,7 +2,7 @@
 
 use pageblock_frame::migration::{Migrate, MigrateMode, MoveError, PutBack, Refusal};
 use pageblock_frame::{DescFlags, Order, Pfn};
-use pageblock_lru::IsolateError;
+use pageblock_lru::LruIsolateError;
 
 use super::holder::Holder;
 use super::memory::Memory;
@@ -39,7 +39,7 @@ unsafe impl Migrate for Memory {
                 page.set_flags(DescFlags::ISOLATED);
                 Ok(())
             }
-            Err(IsolateError::NotOnLru) => Err(Refusal::Busy),
+            Err(LruIsolateError::NotOnLru) => Err(Refusal::Busy),
             Err(_) => Err(Refusal::Unknown),
         }
     }

@@ -3,7 +3,7 @@
 use pageblock::{Config, InitError, PageAllocator, Region};
 use pageblock_frame::{Carver, Descriptor, NodeId, Order, Pfn, PfnRange};
 use pageblock_lru::Lru;
-use pageblock_reclaim::{Area, ZoneSpan};
+use pageblock_reclaim::{Area, AreaSpan};
 use pageblock_testkit::host::Stored;
 
 use super::memory::LruScope;
@@ -99,6 +99,6 @@ fn area(allocator: &PageAllocator<Sim>, lru: &'static Lru<'static>) -> Area<'sta
     let covered = allocator.zones().filter(|zone| !zone.span().intersect(lru.span()).is_empty());
     let node = covered.clone().next().map(|zone| zone.node()).unwrap_or_default();
     let zones =
-        covered.filter(|zone| zone.node() == node).map(|zone| ZoneSpan { kind: zone.kind(), frames: zone.span() });
+        covered.filter(|zone| zone.node() == node).map(|zone| AreaSpan { kind: zone.kind(), frames: zone.span() });
     Area::new(node, lru, Vec::leak(zones.collect()))
 }

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use pageblock_frame::reclaim::Shrink;
 use pageblock_frame::{DescFlags, Order, Pfn};
 use pageblock_lru::Swap;
-use pageblock_reclaim::{Mapped, Outcome, PageOwner, Victim};
+use pageblock_reclaim::{Mapped, PageOutcome, PageOwner, Victim};
 
 use crate::machine::owner::{Memory, Verdict};
 
@@ -37,7 +37,7 @@ impl PageOwner for Pages {
             // Without a name it ended while it was off its list: only the scanner has it.
             match name.map_or(Verdict::Freed, |name| memory.give_up(page.pfn(), name)) {
                 Verdict::Freed => _ = page.evict(),
-                _ => page.set_outcome(Outcome::Keep),
+                _ => page.set_outcome(PageOutcome::Keep),
             }
         }
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::anyhow;
 use pageblock::{Config, Experiment, FairPolicy, SlowPath};
-use pageblock_compaction::{Config as Compaction, Patches};
+use pageblock_compaction::{CompactionConfig as Compaction, Patches};
 
 use super::scale::{CPUS, Scale};
 use crate::machine::costs::{DIRTY_EXPIRE, JOURNAL_HOLD};

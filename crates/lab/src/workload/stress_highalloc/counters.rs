@@ -1,7 +1,7 @@
 //! The counters of a run, by the names in the published tables.
 
 use pageblock::{NodeId, ZoneKind};
-use pageblock_compaction::VmStat;
+use pageblock_compaction::CompactionVmStat;
 
 use crate::machine::Machine;
 use crate::machine::costs::SECOND;
@@ -42,7 +42,7 @@ fn times(machine: &Machine) -> Vec<(&'static str, f64)> {
 fn reclaim(machine: &Machine) -> Vec<(&'static str, f64)> {
     let elapsed = machine.now().nanoseconds() as f64 / SECOND as f64;
     let zones = [ZoneKind::Normal, ZoneKind::Dma32, ZoneKind::Dma].map(|kind| machine.zone_scan(NodeId::new(0), kind));
-    let sum = |of: fn(&pageblock_reclaim::ZoneScan) -> u64| zones.iter().map(of).sum::<u64>() as f64;
+    let sum = |of: fn(&pageblock_reclaim::AreaScan) -> u64| zones.iter().map(of).sum::<u64>() as f64;
     let (kswapd, direct) = (sum(|zone| zone.scan_kswapd), sum(|zone| zone.scan_direct));
     let (kswapd_freed, direct_freed) = (sum(|zone| zone.steal_kswapd), sum(|zone| zone.steal_direct));
     let velocity = |scanned: f64| if elapsed > 0.0 { scanned / elapsed } else { 0.0 };
@@ -66,7 +66,7 @@ fn reclaim(machine: &Machine) -> Vec<(&'static str, f64)> {
 }
 
 fn compaction(machine: &Machine) -> Vec<(&'static str, f64)> {
-    let stat: VmStat = machine.memory().allocator().compaction().stats();
+    let stat: CompactionVmStat = machine.memory().allocator().compaction().stats();
     vec![
         ("Compaction stalls", stat.stall as f64),
         ("Compaction success", stat.success as f64),

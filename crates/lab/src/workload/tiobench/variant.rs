@@ -1,7 +1,7 @@
 //! Rules of a machine: Linux 3.16, and variants of it.
 
 use pageblock::{Config, Experiment, FairPolicy};
-use pageblock_reclaim::{BalanceGap, ClassZone, Config as ReclaimConfig, ShrinkConfig};
+use pageblock_reclaim::{BalanceGap, ClassZone, ReclaimConfig, ShrinkConfig};
 use serde::Serialize;
 
 use crate::machine::owner::LruScope;
