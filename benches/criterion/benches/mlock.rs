@@ -1,4 +1,4 @@
-//! Times of munlock: the seed's eight columns and our own form, on one node, interleaved over two, and on huge pages.
+//! Times of munlock: the work's eight columns and our own form, on one node, interleaved over two, and on huge pages.
 //! `cargo bench --bench mlock`.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

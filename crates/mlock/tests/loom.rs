@@ -1,5 +1,5 @@
 //! munlock against isolating, against reclaim, against another munlock and against a new lock of a shared page, in
-//! every interleaving with up to two preemptions, for the default and for the last of the seed's forms.
+//! every interleaving with up to two preemptions, for the default and for the last of the posted forms.
 #![cfg(loom)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -197,7 +197,7 @@ proptest! {
             let states: Vec<_> = slots.iter().map(|slot| slot.map(|slot| (slot.id, slot.state))).collect();
             prop_assert_eq!(&states, &oracle.state);
             machine.check(&off);
-            // The seed's forms count a page anew that another area keeps locked.
+            // The posted forms count a page anew that another area keeps locked.
             let (set, cleared) = events(&machine);
             prop_assert!(set >= cleared);
         }

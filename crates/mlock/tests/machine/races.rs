@@ -10,7 +10,7 @@ use pageblock_mlock::{
 
 use crate::common::{BASE, FRAMES, Machine, NODES, frame, nodes, tables};
 
-/// Every form: the seed's eight columns and the default.
+/// Every form: the work's eight columns and the default.
 fn forms() -> impl Iterator<Item = Steps> {
     (0..8).map(Steps::first).chain([Steps::default()])
 }

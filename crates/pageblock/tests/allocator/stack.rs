@@ -81,7 +81,7 @@ fn other_calls_need_four_kibibytes_of_stack() {
             let mut taken = None;
             let mut allocation = || taken = FRAMES.alloc_order(order, gfp).ok().map(pageblock::Frames::into_raw);
             // Every call would take minutes.
-            let sample = step < 1000 || step % 97 == 0;
+            let sample = step < 1000 || step % 397 == 0;
             let depth = if sample { depth_of(allocation) } else { (allocation(), GAP).1 };
             note(if taken.is_some() { 0 } else { 2 }, depth);
             match taken {
@@ -93,7 +93,7 @@ fn other_calls_need_four_kibibytes_of_stack() {
         for (step, block) in held.into_iter().enumerate() {
             // SAFETY: taken above, once.
             let free = || unsafe { FRAMES.free(block.pfn, block.order).unwrap() };
-            note(1, if step % 97 < 5 { depth_of(free) } else { (free(), GAP).1 });
+            note(1, if step % 397 < 5 { depth_of(free) } else { (free(), GAP).1 });
         }
         note(3, depth_of(|| _ = black_box(FRAMES.drain())));
         note(4, depth_of(|| _ = black_box(FRAMES.stats())));

@@ -51,7 +51,7 @@ fn run(config: PcpConfig, wanted: u64) -> (u64, u64) {
 
 #[test]
 fn interrupts_at_any_instruction_lose_nothing() {
-    let wanted = std::env::var("PCP_INTERRUPTS").ok().map_or(4_000, |count| count.parse().unwrap());
+    let wanted = std::env::var("PCP_INTERRUPTS").ok().map_or(1_000, |count| count.parse().unwrap());
     for (name, config) in PcpConfig::PRESETS {
         let (interrupts, busy) = run(config, share(name, wanted));
         println!("{name}: {interrupts} interrupts, {busy} of them found the lists busy");

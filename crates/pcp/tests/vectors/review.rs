@@ -50,7 +50,7 @@ fn frames_are_counted_not_blocks() {
     }
 }
 
-/// Types share the lists of orders 1 to 3, which the seed's own comment admits: a block of one type may serve another.
+/// Types share the lists of orders 1 to 3, as the posted patch's own comment admits: a block of one type may serve another.
 #[test]
 fn shared_lists_hand_blocks_from_type_to_type_and_typed_ones_do_not() {
     for (config, shared) in [(PcpConfig::seed_2016(), true), (PcpConfig::linux_6_1(), false)] {
@@ -64,7 +64,7 @@ fn shared_lists_hand_blocks_from_type_to_type_and_typed_ones_do_not() {
     }
 }
 
-/// One refill of order 3 is 248 frames in the seed's form: it must not overflow the lists by itself.
+/// One refill of order 3 is 248 frames in the posted form: it must not overflow the lists by itself.
 #[test]
 fn an_unscaled_refill_fits_below_the_raised_high_mark() {
     let machine = sized(PcpConfig::seed_2016(), (31, 341));

@@ -5,7 +5,7 @@ use pageblock_frame::{PAGE_SIZE, PAGEBLOCK_FRAMES};
 
 use crate::machine::costs::{MILLISECOND, SECOND};
 
-/// The machine of the seed: 4 GB, of which the kernel's own code and tables took about 5 percent.
+/// The machine of the work: 4 GB, of which the kernel's own code and tables took about 5 percent.
 pub(crate) const WHOLE: u64 = 4 << 30;
 
 /// Work for a machine of some size.

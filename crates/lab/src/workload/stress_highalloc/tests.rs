@@ -56,8 +56,9 @@ const MET: Kind = Kind::Patches(4);
 const NO_SKIP: Kind = Kind::Patches(5);
 const WHOLE: Kind = Kind::Patches(6);
 
-/// The seed: phase 1 from 27.5 to 45.5 percent, spread of phase 3 from 22 points to 3, scanning by 3.6 and 4.0.
+/// The work: phase 1 from 27.5 to 45.5 percent, spread of phase 3 from 22 points to 3, scanning by 3.6 and 4.0.
 #[test]
+#[ignore = "long: `./ci.sh experiments` runs it"]
 fn patch_4_is_the_step_without_thp_flags() {
     let set = run(512, Flags::Nothp, &[BASE, RESET, MET, NO_SKIP, WHOLE]);
     let of = |kind| column(&set, kind);
@@ -83,9 +84,10 @@ fn patch_4_is_the_step_without_thp_flags() {
     assert!(counter(&set, MET, "Compaction stalls") > counter(&set, BASE, "Compaction stalls"));
 }
 
-/// The seed: thp is below nothp in phases 1 and 2, and as good in phase 3 from patch 4 on; before, phase 3 is low.
+/// The work: thp is below nothp in phases 1 and 2, and as good in phase 3 from patch 4 on; before, phase 3 is low.
 #[test]
-fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
+#[ignore = "long: `./ci.sh experiments` runs it"]
+fn requests_that_do_not_wake_kswapd_get_less_until_the_machine_is_at_rest() {
     let (nothp, thp) = (run(512, Flags::Nothp, &[MET]), run(512, Flags::Thp, &[BASE, UNFAIR, RESET, MET]));
     let theirs = column(&nothp, MET);
     for phase in 0..2 {
@@ -102,7 +104,7 @@ fn who_does_not_wake_kswapd_gets_less_until_the_machine_is_at_rest() {
     assert!(counter(&thp, MET, "Compaction free scanned") > counter(&thp, BASE, "Compaction free scanned"));
 }
 
-/// The seed: patches 5 and 6 add little success, and take two points of phase 3; where no request wakes kswapd, which
+/// The work: patches 5 and 6 add little success, and take two points of phase 3; where no request wakes kswapd, which
 /// would clear the skip bits, they add scanning, 15 and 9 percent. Ten runs as the series': phase 3 of one run differs
 /// from the next by as much as eight points.
 #[test]
@@ -119,7 +121,7 @@ fn patches_5_and_6_add_looks_rather_than_huge_pages() {
     assert!(last >= after && last < 1.5 * after, "patch 6: {after} to {last}");
 }
 
-/// The seed: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a
+/// The work: about 85 percent and steady in phase 3 before the fair-zone policy came with 3.12; 65 to 87 with it. On a
 /// machine of the series' size only phases 1 and 2 are better without it here (docs/experiments.md).
 ///
 /// Twelve runs: with the policy, a run of phase 3 ends far below the mean or far above it, so that the mean of four
