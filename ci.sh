@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # Packages outside the workspace: programs without std, whose dependencies must not share features with hosted ones.
-apart=(fuzz/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/blog_os/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
+apart=(fuzz/Cargo.toml examples/lock/Cargo.toml examples/loom/Cargo.toml examples/embedded/Cargo.toml examples/virt/Cargo.toml examples/ecosystem/Cargo.toml examples/blog_os/Cargo.toml examples/kernel/image/Cargo.toml examples/kernel/tiny/Cargo.toml benches/size/Cargo.toml)
 
 jobs_in_order=(fmt clippy lint test doc loom schedule sanitize fuzz nostd adapters depend package cross boot)
 # On demand, since they take long, or need what not every machine has: sound, experiments, report, audit, orderings, mutants.
@@ -166,6 +166,7 @@ job_nostd() { # the core crates link without std, without a heap, without panics
 job_adapters() { # the adapters' tests, and their examples, which assert
     cargo test --quiet --package pageblock --package pageblock-memmap --all-features
     CARGO_TARGET_DIR=target/ecosystem cargo test --quiet --manifest-path examples/ecosystem/Cargo.toml
+    RUSTFLAGS="--cfg pageblock_kernel_lock" CARGO_TARGET_DIR=target/lock cargo test --quiet --manifest-path examples/lock/Cargo.toml
     local example
     for example in crates/pageblock/examples/*.rs; do
         cargo run --quiet --package pageblock --all-features --example "$(basename "$example" .rs)"

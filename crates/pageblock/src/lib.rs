@@ -122,6 +122,7 @@ pub use pageblock_buddy::{BoostArithmetic, FairPolicy};
 pub use pageblock_compaction::{CompactionConfig, CompactionVmStat, ContigError, Next, Search};
 #[cfg(feature = "history")]
 pub use pageblock_compaction::{Era, Patches};
+pub use pageblock_frame::kernel_lock;
 pub use pageblock_frame::migration::{
     Interrupt, IsolateRequest, Migrate, MigrateMode, Move, MoveError, PutBack, Refusal,
 };

@@ -3,7 +3,7 @@
 //! Two bodies with one interface: `real` (`spin`, `core`), and `model` under `cfg(loom)`, where the model checker
 //! explores the interleavings. Other crates may not name `core::sync::atomic` or `spin`; `clippy.toml` sees to it.
 //!
-//! * [`Lock`]: a spin lock. [`Lock::lock_irq`] takes it with interrupts saved through the [`Platform`], which is
+//! * [`Lock`]: a spin lock, or the kernel's own ([`KernelLock`]). [`Lock::lock_irq`] takes it with interrupts saved through the [`Platform`], which is
 //!   how the zone lock is always taken outside models and single-threaded tests.
 //! * [`Slot`]: a `u32` that is only touched under a lock or by one owner, but lives in shared storage.
 //! * [`PerCpuPtr`]: the word by which a platform leads its CPU to the allocator's data of that CPU.
@@ -29,6 +29,9 @@ use crate::platform::{IrqState, Platform};
 
 #[cfg(not(loom))]
 mod interleave;
+mod kernel_lock;
+#[cfg(not(loom))]
+mod lock;
 #[cfg(loom)]
 mod model;
 #[cfg(not(loom))]
@@ -38,6 +41,9 @@ mod split;
 
 mod per_cpu_ptr;
 
+pub use kernel_lock::KernelLock;
+#[cfg(not(loom))]
+pub use lock::{Lock, LockGuard};
 pub use per_cpu_ptr::PerCpuPtr;
 
 #[cfg(loom)]
