@@ -188,12 +188,12 @@ impl Zone<'_> {
     #[inline]
     fn free_together<P: Platform>(&self, order: Order, blocks: &[u32], effort: &mut Effort) -> Part {
         // As many as the effort allows, or a word of neighbours, which costs as much as a few.
-        let most = if are_neighbours(blocks) { CHUNK } else { effort.affords(Effort::BLOCK).clamp(1, 64) };
+        let few = effort.affords(Effort::BLOCK).clamp(1, 64);
+        let most = if are_neighbours(blocks) { CHUNK } else { few };
         let some = blocks.get(..most).unwrap_or(blocks);
         let (shift, first) = (self.region_shift(), some.first().copied().unwrap_or(0));
         let differing = some.iter().fold(0, |differing, index| differing | index ^ first);
         if differing.wrapping_shr(shift) != 0 {
-            let few = effort.affords(Effort::BLOCK).clamp(1, 64);
             return self.free_scattered::<P>(order, some.get(..few).unwrap_or(some), effort);
         }
         let given = match self.lock::<P>(first.wrapping_shr(shift)) {

@@ -1,7 +1,6 @@
 //! The real body's lock: `spin`'s test-and-set lock, or the kernel's own.
 #![cfg_attr(not(pageblock_kernel_lock), expect(clippy::disallowed_types, reason = "the project's locks live here"))]
 
-use core::fmt;
 use core::ops::{Deref, DerefMut};
 
 #[cfg(not(pageblock_kernel_lock))]
@@ -90,18 +89,6 @@ impl<T> Lock<T> {
     /// The value, giving the lock up.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
-    }
-}
-
-impl<T> fmt::Debug for Lock<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for LockGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockGuard").finish_non_exhaustive()
     }
 }
 

@@ -62,18 +62,6 @@ impl<T> Lock<T> {
     }
 }
 
-impl<T> fmt::Debug for Lock<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for LockGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockGuard").finish_non_exhaustive()
-    }
-}
-
 impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
         self.held.store(false, core::sync::atomic::Ordering::Relaxed);
